@@ -1,0 +1,74 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MODULE := github.com/ovn-vpc/ovn-vpc
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Where `make setup-compat` unpacks other versions of Debian.
+OVN_VPC_CACHE ?= $(HOME)/.cache/ovn-vpc
+export OVN_VPC_CACHE
+
+# Tests with hypervisors in network namespaces: for root alone.
+WIRE := ^$(MODULE)/(lab|test/wire.*)$$
+# Other OVN versions, by Debian's names: 25.03 and 26.03.
+SUITES := trixie sid
+# The tests whose OVN comes from lab/labtest run on every version.
+COMPAT = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' ./... | \
+	awk '$$1 ~ /\.test$$/ && index($$0, " $(MODULE)/lab/labtest ") {sub(/\.test$$/, "", $$1); print $$1}')
+
+# gotest runs the tests of the packages $(1) and sums them up in the last line.
+gotest = go test -json -count=1 -timeout 15m $(1) | bin/testsum
+
+.PHONY: help
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install the Debian packages that are missing (uses sudo when not root)
+	@hack/setup.sh
+
+.PHONY: setup-compat
+setup-compat: ## setup, and unpack OVN 25.03 and 26.03 into OVN_VPC_CACHE (root)
+	@hack/setup.sh compat
+
+.PHONY: build
+build: ## build bin/ovn-vpc
+	go build -o bin/ovn-vpc ./cmd/ovn-vpc
+
+.PHONY: bin/testsum
+bin/testsum:
+	@go build -o $@ ./hack/testsum
+
+.PHONY: demo
+demo: setup build ## three tiers on hypervisors in namespaces: apply, plan again, who reaches whom
+	@go run ./hack/demo
+
+.PHONY: test
+test: setup bin/testsum ## set up and run all tests on this machine's OVN (root)
+	@[ "$$(id -u)" = 0 ] || echo "make test: not root: the tests with hypervisors need it and will fail. Run it as root, or make test-unit." >&2
+	@$(call gotest,./...)
+
+.PHONY: test-unit
+test-unit: bin/testsum ## all tests that need no root: without hypervisors
+	@$(call gotest,$$(go list ./... | grep -Ev '$(WIRE)'))
+
+.PHONY: test-compat
+test-compat: setup-compat bin/testsum ## database, pipeline and wire tests on OVN 25.03 and 26.03 (root)
+	@failed=; for suite in $(SUITES); do \
+		echo "== OVN of Debian $$suite"; \
+		OVN_VPC_TEST_ROOT="$$OVN_VPC_CACHE/$$suite" $(call gotest,$(COMPAT)) || failed="$$failed $$suite"; \
+	done; [ -z "$$failed" ] || { echo "make test-compat: failed on$$failed" >&2; exit 1; }
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w these:"$$'\n'"$$unformatted" >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+.PHONY: bench
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## remove what was built (not OVN_VPC_CACHE)
+	rm -rf bin

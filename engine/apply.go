@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// Wait says how far a change has to have come before an operation returns.
+type Wait string
+
+// The places to wait for (ovn-nbctl(8), --wait).
+const (
+	WaitNone Wait = "none" // the northbound database has it
+	WaitSB   Wait = "sb"   // ovn-northd has brought it to the southbound database
+	WaitHV   Wait = "hv"   // every hypervisor has it
+)
+
+func (w Wait) column() string {
+	if w == WaitHV {
+		return "hv_cfg"
+	}
+	return "sb_cfg"
+}
+
+// Result is what an operation did.
+type Result struct {
+	VPCs        []VPCResult       `json:"vpcs"`
+	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"` // warnings
+}
+
+// VPCResult is what became of one VPC's part.
+type VPCResult struct {
+	VPC     string           `json:"vpc"`
+	Changes []ResourceChange `json:"changes"`
+	// Transactions of those planned that landed; all or nothing where one was
+	// planned.
+	Landed  int  `json:"landed"`
+	Planned int  `json:"planned"`
+	Done    bool `json:"done"`
+	// Error says why a part did not land.
+	Error string `json:"error,omitempty"`
+}
+
+// Changed tells whether anything was written.
+func (r *Result) Changed() bool {
+	return slices.ContainsFunc(r.VPCs, func(v VPCResult) bool { return v.Landed > 0 })
+}
+
+const (
+	// attempts is how often a plan is made anew when the database moves under it.
+	attempts = 12
+	// retryUnit spreads attempts of writers that collide.
+	retryUnit = 20 * time.Millisecond
+	// northdPatience is how long a deletion of switches waits for ovn-northd.
+	northdPatience = 15 * time.Second
+)
+
+// Apply brings the database to what the set says.
+func (e *Engine) Apply(ctx context.Context, set *model.Set, prune bool, wait Wait) (*Result, error) {
+	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
+		return e.plan(ctx, wish{put: set.Resources, prune: prune}, attempt)
+	})
+}
+
+// Delete removes resources. What others use is refused, or with cascade its
+// users go too.
+func (e *Engine) Delete(ctx context.Context, ids []model.ID, cascade bool, wait Wait) (*Result, error) {
+	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
+		return e.PlanDelete(ctx, ids, cascade)
+	})
+}
+
+// PlanDelete is what Delete would do.
+func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (*Plan, error) {
+	return e.plan(ctx, wish{remove: ids, cascade: cascade}, 0)
+}
+
+// ReplaceACL exchanges the list in force at a tier's boundary, in one
+// transaction.
+func (e *Engine) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait Wait) (*Result, error) {
+	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
+		w, err := e.read(ctx, scope{vpcs: []string{vpc}})
+		if err != nil {
+			return nil, err
+		}
+		id := model.ID{Kind: model.KindTier, VPC: vpc, Name: tier}
+		old := w.resources[id]
+		if old == nil {
+			return nil, &NotFoundError{id}
+		}
+		spec := *old.Spec.(*model.TierSpec)
+		spec.ACL = acl
+		put := *old
+		put.Spec = &spec
+		return e.planIn(ctx, w, wish{put: []*model.Resource{&put}}, attempt)
+	})
+}
+
+// ApplyPlan commits a plan that was made before. It is not made anew: when the
+// database has moved on, it is stale, a *ConflictError.
+func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, error) {
+	w, err := e.read(ctx, scope{})
+	if err != nil {
+		return nil, err
+	}
+	if w.global.UUID != p.Database {
+		return nil, &ConflictError{errors.New("the plan was made for another database")}
+	}
+	if p.Owner != e.Owner {
+		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
+	}
+	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
+	r := &runner{engine: e, wait: wait}
+	err = r.commit(ctx, p)
+	if err != nil && stale(err) {
+		err = &ConflictError{fmt.Errorf("the plan is stale: %w", err)}
+	}
+	if err == nil {
+		err = r.settle(ctx)
+	}
+	return &r.result, err
+}
+
+// run makes plans and commits them until one lands whole.
+func (e *Engine) run(ctx context.Context, wait Wait, plan func(context.Context, int) (*Plan, error)) (*Result, error) {
+	r := &runner{engine: e, wait: wait}
+	var last error
+	for attempt := range attempts {
+		if err := e.pause(ctx, attempt); err != nil {
+			return &r.result, fmt.Errorf("giving up: %w; last: %w", err, last)
+		}
+		p, err := plan(ctx, attempt)
+		if err != nil {
+			if r.result.Changed() {
+				err = fmt.Errorf("part of it has landed, the rest can't be planned any more: %w", err)
+			}
+			return &r.result, err
+		}
+		last = r.commit(ctx, p)
+		if last == nil {
+			return &r.result, r.settle(ctx)
+		}
+		if !stale(last) {
+			return &r.result, last
+		}
+		e.Log.Info("planning again", "attempt", attempt+1, "reason", last)
+	}
+	return &r.result, &ConflictError{fmt.Errorf("the database kept changing, %d plans were overtaken: %w", attempts, last)}
+}
+
+// pause waits a little, longer each time and by chance, before another attempt.
+func (e *Engine) pause(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return ctx.Err()
+	}
+	most := retryUnit << min(attempt, 5)
+	timer := time.NewTimer(time.Duration(e.Rand() % uint64(most)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// runner commits plans and collects what landed.
+type runner struct {
+	engine  *Engine
+	wait    Wait
+	result  Result
+	nbCfg   int  // of the last transaction that was to be waited for
+	deleted bool // switches or routers were deleted and ovn-northd may not know yet
+}
+
+func (r *runner) commit(ctx context.Context, p *Plan) error {
+	r.result.Diagnostics = p.Diagnostics
+	r.deleted = r.deleted || p.behind
+	total, done := 0, 0
+	for _, part := range p.VPCs {
+		total += len(part.Transactions)
+	}
+	for i, part := range p.VPCs {
+		res := VPCResult{VPC: part.VPC, Changes: part.Changes, Planned: len(part.Transactions)}
+		var err error
+		for k, tx := range part.Transactions {
+			last := i == len(p.VPCs)-1 && k == len(part.Transactions)-1
+			if err = r.transact(ctx, p, tx, last); err != nil {
+				res.Error = err.Error()
+				break
+			}
+			res.Landed++
+			done++
+			if r.engine.Progress != nil {
+				r.engine.Progress(done, total)
+			}
+		}
+		res.Done = err == nil
+		r.merge(res)
+		if err != nil {
+			for _, rest := range p.VPCs[i+1:] {
+				r.merge(VPCResult{VPC: rest.VPC, Changes: rest.Changes, Planned: len(rest.Transactions), Error: "not tried"})
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// merge replaces what an earlier attempt said of the same VPC.
+func (r *runner) merge(res VPCResult) {
+	for i, old := range r.result.VPCs {
+		if old.VPC == res.VPC {
+			res.Landed += old.Landed
+			res.Planned += old.Landed
+			if old.Landed > 0 {
+				res.Changes = append(old.Changes, res.Changes...)
+			}
+			r.result.VPCs[i] = res
+			return
+		}
+	}
+	r.result.VPCs = append(r.result.VPCs, res)
+}
+
+// transact commits one transaction. ovn-northd has to have seen deleted
+// switches and routers before others come.
+func (r *runner) transact(ctx context.Context, p *Plan, tx nbdb.Plan, last bool) error {
+	if r.deleted && insertsDatapath(tx) && p.northd {
+		r.awaitNorthd(ctx, p)
+	}
+	deletes := removesDatapath(tx) && p.northd
+	bump := deletes || last && r.wait != WaitNone
+	nbCfg, err := r.engine.NB.Commit(ctx, tx, bump)
+	if err != nil {
+		return err
+	}
+	if bump {
+		r.nbCfg = nbCfg
+	}
+	r.deleted = r.deleted || deletes
+	if deletes && last {
+		r.awaitNorthd(ctx, p)
+	}
+	return nil
+}
+
+// awaitNorthd waits for ovn-northd for a while; one that doesn't answer must
+// not hold up the change.
+func (r *runner) awaitNorthd(ctx context.Context, p *Plan) {
+	ctx, cancel := context.WithTimeout(ctx, northdPatience)
+	defer cancel()
+	target := r.nbCfg
+	if target == 0 {
+		target = p.nbCfg
+	}
+	if err := r.engine.NB.WaitCfg(ctx, WaitSB.column(), target); err != nil {
+		r.engine.Log.Warn("ovn-northd doesn't answer; going on", "error", err)
+	}
+	r.deleted = false
+}
+
+// settle waits as far as it was asked for. Where nothing was written, an empty
+// transaction that counts nb_cfg up is what tells that all before it has arrived.
+func (r *runner) settle(ctx context.Context) error {
+	if r.wait == WaitNone || r.wait == "" {
+		return nil
+	}
+	if r.nbCfg == 0 {
+		n, err := r.engine.NB.Commit(ctx, nbdb.Plan{}, true)
+		if err != nil {
+			return fmt.Errorf("asking whether everything has arrived: %w", err)
+		}
+		r.nbCfg = n
+	}
+	if err := r.engine.NB.WaitCfg(ctx, r.wait.column(), r.nbCfg); err != nil {
+		return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: %w", r.wait, err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// OVN's limits (ovn-architecture(7), Tunnel Encapsulations): keys for
+// datapaths and, on one of them, for ports. VXLAN has room for fewer.
+const (
+	vxlanDatapaths  = 4095
+	vxlanPorts      = 2047
+	geneveDatapaths = 1<<24 - 65536 - 1 // what ovn-northd writes as max_tunid
+	genevePorts     = 32767
+)
+
+// datapathLimit is how many switches and routers OVN can realise:
+// NB_Global's options:max_tunid; where nobody wrote it, VXLAN is assumed.
+func (w *world) datapathLimit() int {
+	n, err := strconv.Atoi(w.global.Options["max_tunid"])
+	if err != nil || n <= 0 {
+		return vxlanDatapaths
+	}
+	return min(n, geneveDatapaths)
+}
+
+func (w *world) portLimit() int {
+	if w.datapathLimit() <= vxlanDatapaths {
+		return vxlanPorts
+	}
+	return genevePorts
+}
+
+// checkCapacity refuses a plan that passes OVN's limits: the database would
+// take it, and hypervisors never realise it.
+func (d *desire) checkCapacity(p *Plan) {
+	w := d.world
+	added, cause := 0, (*model.Resource)(nil)
+	ports := map[nbdb.UUID]int{} // by switch
+	count := func(table string, from nbdb.UUID, column string, n int) {
+		if table == nbdb.TableLogicalSwitch && column == "ports" {
+			ports[from] += n
+		}
+	}
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				if isDatapath(r.Table) && r.Op != nbdb.Update {
+					added += map[nbdb.Op]int{nbdb.Insert: 1, nbdb.Delete: -1}[r.Op]
+				}
+				for _, c := range r.Columns {
+					if list, ok := c.New.([]string); ok && r.Op == nbdb.Insert {
+						count(r.Table, r.UUID, c.Column, len(list))
+					}
+				}
+			}
+			for _, x := range tx.Edges {
+				count(x.Table, x.From, x.Column, len(x.Add)-len(x.Remove))
+			}
+		}
+	}
+	for _, r := range d.input {
+		if w.resources[r.ID()] == nil && (r.Kind == model.KindTier || r.Kind == model.KindVPC) {
+			cause = r
+			break
+		}
+	}
+	if added > 0 && cause != nil {
+		d.bound(cause, "logical switches and routers in the database, of all owners", w.datapaths, added, w.datapathLimit())
+	}
+	for _, r := range sorted(d.resources) {
+		if r.Kind != model.KindTier {
+			continue
+		}
+		n := ports[translate.SwitchUUID(w.owner, r.Metadata.VPC, r.Metadata.Name)]
+		if n > 0 {
+			d.bound(r, "ports on its switch, the router's included", len(w.ports(r.Metadata.VPC, r.Metadata.Name)), n, w.portLimit())
+		}
+	}
+}
+
+func (d *desire) bound(r *model.Resource, what string, have, add, limit int) {
+	mode := "Geneve"
+	if limit <= vxlanDatapaths {
+		mode = "VXLAN"
+	}
+	problem := fmt.Sprintf("%d %s: there are %d and the plan adds %d; OVN realises at most %d with %s", have+add, what, have, add, limit, mode)
+	switch {
+	case have+add > limit:
+		d.found = append(d.found, r.Fault("", problem, "use fewer, or move all hypervisors from VXLAN to Geneve"))
+	case (have+add)*10 >= limit*8:
+		d.found = append(d.found, r.Warning("", problem, ""))
+	}
+}
+
+// checkNames refuses names that another row of the database has already. Names
+// of switch ports and router ports share one space: ovn-northd fails on a
+// switch port that is named like a router port.
+func (e *Engine) checkNames(d *desire) {
+	w := d.world
+	owned := map[nbdb.UUID]bool{}
+	for _, rows := range w.rows {
+		for _, r := range rows {
+			owned[r.ID()] = true
+		}
+	}
+	for _, r := range w.strays {
+		owned[r.ID()] = true
+	}
+	taken := map[string]nbdb.Row{} // by table group and name
+	note := func(group string, r nbdb.Row, name string) {
+		if !owned[r.ID()] {
+			taken[group+name] = r
+		}
+	}
+	for _, r := range nbdb.All[*nbdb.LogicalSwitchPort](w.state) {
+		note("port ", r, r.Name)
+	}
+	for _, r := range nbdb.All[*nbdb.LogicalRouterPort](w.state) {
+		note("port ", r, r.Name)
+	}
+	for _, r := range nbdb.All[*nbdb.LogicalSwitch](w.state) {
+		note("switch ", r, r.Name)
+	}
+	for _, r := range nbdb.All[*nbdb.LogicalRouter](w.state) {
+		note("router ", r, r.Name)
+	}
+	for _, r := range nbdb.All[*nbdb.PortGroup](w.state) {
+		note("group ", r, r.Name)
+	}
+	reserved := map[string]*model.Resource{}
+	for _, t := range d.resources {
+		if t.Kind == model.KindTier {
+			reserved[translate.RouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
+			reserved[translate.SwitchRouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
+		}
+	}
+	for _, r := range d.input {
+		for _, n := range namesOf(r) {
+			if row := taken[n.group+n.name]; row != nil {
+				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
+					n.name, row.Table(), ownerOf(row, e.Owner)), n.fix))
+			}
+			if t := reserved[n.name]; t != nil && r.Kind == model.KindAttachment {
+				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q belongs to the router port of %s", n.name, t.ID()), n.fix))
+			}
+		}
+	}
+}
+
+// ownerOf says whose a row is.
+func ownerOf(r nbdb.Row, self string) string {
+	switch owner := r.IDs()[translate.KeyOwner]; owner {
+	case "":
+		return "another tool"
+	case self:
+		return "VPC " + r.IDs()[translate.KeyVPC]
+	default:
+		return "the installation " + strconv.Quote(owner)
+	}
+}
+
+type usedName struct{ group, name, field, fix string }
+
+// namesOf are the names of the rows that a resource brings.
+func namesOf(r *model.Resource) []usedName {
+	m := r.Metadata
+	const rename = "choose another name, or remove the other row"
+	switch spec := r.Spec.(type) {
+	case *model.VPCSpec:
+		return []usedName{{"router ", translate.RouterName(m.Name), "metadata.name", rename},
+			{"group ", translate.PortGroupName(m.Name, model.ACLDefaultAllow), "metadata.name", rename},
+			{"group ", translate.PortGroupName(m.Name, model.ACLDefaultDeny), "metadata.name", rename}}
+	case *model.TierSpec:
+		return []usedName{{"switch ", translate.SwitchName(m.VPC, m.Name), "metadata.name", rename},
+			{"port ", translate.RouterPortName(m.VPC, m.Name), "metadata.name", rename},
+			{"port ", translate.SwitchRouterPortName(m.VPC, m.Name), "metadata.name", rename},
+			{"group ", translate.RegistryName(m.VPC, m.Name), "metadata.name", rename}}
+	case *model.ACLSpec:
+		return []usedName{{"group ", translate.PortGroupName(m.VPC, m.Name), "metadata.name", rename}}
+	case *model.AttachmentSpec:
+		return []usedName{{"port ", spec.InterfaceID, "spec.interfaceID", "choose another interfaceID: it is unique in the whole database"}}
+	}
+	return nil
+}
+
+// checkVersion refuses what the server's OVN is too old for.
+func (e *Engine) checkVersion(d *desire) {
+	if e.SchemaVersion == "" || !older(e.SchemaVersion, 6, 3) {
+		return
+	}
+	for _, r := range d.input {
+		if spec, ok := r.Spec.(*model.AttachmentSpec); ok && spec.MigratingTo != "" {
+			d.found = append(d.found, r.Fault("spec.migratingTo",
+				"live migration needs OVN 22.09 or newer; the database has schema "+e.SchemaVersion, "upgrade OVN, or change spec.chassis"))
+		}
+	}
+}
+
+// older compares a schema version such as 7.0.0.
+func older(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
+}
+
+// checkChassis warns of hypervisors that nobody knows, where the southbound
+// database can be read: OVN says nothing about them.
+func (e *Engine) checkChassis(ctx context.Context, d *desire) {
+	if e.SB == nil {
+		return
+	}
+	chassis, err := e.SB.ReadChassis(ctx)
+	if err != nil {
+		e.Log.Warn("the southbound database can't be read", "error", err)
+		return
+	}
+	check := func(r *model.Resource, field, name string) {
+		known := slices.ContainsFunc(chassis, func(c nbdb.Chassis) bool { return c.Name == name || c.Hostname == name })
+		if name != "" && !known {
+			d.found = append(d.found, r.Warning(field, fmt.Sprintf("no chassis %q is registered with OVN", name), "start ovn-controller there, or correct the name"))
+		}
+	}
+	for _, r := range d.input {
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			check(r, "spec.chassis", spec.Chassis)
+			check(r, "spec.migratingTo", spec.MigratingTo)
+		case *model.VPCSpec:
+			check(r, "spec.chassis", spec.Chassis)
+		}
+	}
+}

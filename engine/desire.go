@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// wish is what an operation wants of the database.
+type wish struct {
+	put    []*model.Resource // as written; attachments perhaps without addresses
+	remove []model.ID
+	// cascade removes the users of what is removed too.
+	cascade bool
+	// prune removes what this manager brought into the VPCs of put and is not
+	// in put.
+	prune bool
+}
+
+// desire is a wish merged into what is stored.
+type desire struct {
+	world     *world
+	resources map[model.ID]*model.Resource // all of the scope, as it is to be
+	input     []*model.Resource            // those of the wish, as they are to be
+	removed   []*model.Resource            // as they are stored
+	found     model.Diagnostics
+}
+
+// before is a resource as it is stored, or as its second copy says.
+func (w *world) before(id model.ID) *model.Resource {
+	if r := w.resources[id]; r != nil {
+		return r
+	}
+	for _, r := range w.lost {
+		if r.ID() == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
+	d := &desire{world: w, resources: maps.Clone(w.resources)}
+	for _, r := range wish.put {
+		put := *r
+		put.Manager = e.Manager
+		if old := w.before(r.ID()); old != nil {
+			put.Manager = old.Manager
+		}
+		d.resources[r.ID()] = &put
+		d.input = append(d.input, &put)
+	}
+	remove := wish.remove
+	if wish.prune {
+		remove = append(slices.Clone(remove), e.pruned(w, wish.put)...)
+	}
+	d.remove(remove, wish.cascade)
+	e.allocate(d, attempt)
+	d.found = append(d.found, model.Check(sorted(d.resources), w.before, func(string) bool { return true })...)
+	return d
+}
+
+// pruned are the resources that an earlier apply of this manager brought into
+// the VPCs of the input and that the input no longer has. The VPC itself and
+// the offerings, which belong to no VPC, are left.
+func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
+	vpcs, kept := map[string]bool{}, map[model.ID]bool{}
+	for _, r := range put {
+		vpcs[vpcOf(r.ID())] = true
+		kept[r.ID()] = true
+	}
+	var out []model.ID
+	for id, r := range w.resources {
+		if id.Kind != model.KindVPC && id.Kind != model.KindVPCOffering &&
+			vpcs[id.VPC] && !kept[id] && r.Manager == e.Manager {
+			out = append(out, id)
+		}
+	}
+	slices.SortFunc(out, compareIDs)
+	return out
+}
+
+// remove takes resources out, and refuses what others still use.
+func (d *desire) remove(ids []model.ID, cascade bool) {
+	gone := map[model.ID]bool{}
+	all := sorted(d.resources)
+	for queue := slices.Clone(ids); len(queue) > 0; queue = queue[1:] {
+		id := queue[0]
+		if gone[id] || d.world.resources[id] == nil {
+			continue
+		}
+		gone[id] = true
+		if cascade {
+			queue = append(queue, model.Users(all, id)...)
+		}
+	}
+	for id := range gone {
+		delete(d.resources, id)
+	}
+	left := sorted(d.resources)
+	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
+		stored := d.world.resources[id]
+		d.removed = append(d.removed, stored)
+		if users := model.Users(left, id); len(users) > 0 {
+			d.found = append(d.found, fault(stored, "it is in use by %s",
+				"delete those first, or delete with --cascade", listIDs(users)))
+		}
+	}
+}
+
+// listIDs names a few and counts the rest.
+func listIDs(ids []model.ID) string {
+	const few = 5
+	var names []string
+	for _, id := range ids[:min(few, len(ids))] {
+		names = append(names, id.String())
+	}
+	s := strings.Join(names, ", ")
+	if n := len(ids) - few; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+// Package engine is the one path that the CLI and the server share: read the
+// database, merge what is asked for, check, allocate, translate, diff,
+// commit, wait.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// Store is the northbound database as the engine needs it; *nbdb.Client is one.
+type Store interface {
+	Read(ctx context.Context, queries ...nbdb.Query) (*nbdb.State, error)
+	Commit(ctx context.Context, p nbdb.Plan, bump bool) (nbCfg int, err error)
+	WaitCfg(ctx context.Context, column string, target int) error
+}
+
+// Southbound tells what hypervisors made of the ports; optional.
+type Southbound interface {
+	ReadBindings(ctx context.Context, ports ...string) (map[string]nbdb.Binding, error)
+	ReadChassis(ctx context.Context) ([]nbdb.Chassis, error)
+}
+
+// Engine works on one northbound database for one installation. It keeps no
+// state: the database is the only store. Its methods may run at the same time.
+type Engine struct {
+	NB      Store
+	SB      Southbound // nil: chassis and bindings are not known
+	Owner   string     // the installation
+	Manager string     // who brings resources with this engine
+	Now     func() time.Time
+	Rand    func() uint64 // spreads retries
+	Log     *slog.Logger
+	// SchemaVersion is the server's, such as 7.0.0, "" if not known.
+	SchemaVersion string
+	// Progress is told of each transaction that landed; nil for nobody.
+	Progress func(done, total int)
+}
+
+// New makes an engine with the system's clock and randomness.
+func New(nb Store, owner, manager string) *Engine {
+	return &Engine{NB: nb, Owner: owner, Manager: manager, Now: time.Now, Rand: rand.Uint64, Log: slog.New(slog.DiscardHandler)}
+}
+
+// InvalidError is an input that was refused: all its faults, nothing written.
+type InvalidError struct {
+	Diagnostics model.Diagnostics
+}
+
+func (e *InvalidError) Error() string {
+	return strings.TrimSpace(e.Diagnostics.Errors().String())
+}
+
+// ConflictError says that the database kept changing under the plan, or that
+// a plan file is stale. Nothing of the transaction was written.
+type ConflictError struct {
+	Err error
+}
+
+func (e *ConflictError) Error() string { return e.Err.Error() }
+func (e *ConflictError) Unwrap() error { return e.Err }
+
+// NotFoundError says that a resource does not exist.
+type NotFoundError struct {
+	ID model.ID
+}
+
+func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
+
+// stale tells whether an error of a commit means: read again, plan again. A
+// name or a reference that is refused at the commit was fine when the plan was
+// made, so it has changed too.
+func stale(err error) bool {
+	var conflict *nbdb.ConflictError
+	var constraint *nbdb.ConstraintError
+	var unknown *nbdb.UnknownOutcomeError
+	return errors.As(err, &conflict) || errors.As(err, &constraint) || errors.As(err, &unknown)
+}
+
+// invalid is the error for diagnostics that hold an error, else nil.
+func invalid(ds model.Diagnostics) error {
+	if !ds.HasErrors() {
+		return nil
+	}
+	return &InvalidError{Diagnostics: ds}
+}
+
+func sortedDiagnostics(ds model.Diagnostics) model.Diagnostics {
+	ds.Sort()
+	return ds
+}
+
+// fault is a diagnostic about a resource that may have no document.
+func fault(r *model.Resource, problem, fix string, args ...any) model.Diagnostic {
+	return r.Fault("", fmt.Sprintf(problem, args...), fix)
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// changedFields are the fields in which two versions of a resource differ.
+func changedFields(before, after *model.Resource) []FieldChange {
+	a, b := flat(before), flat(after)
+	var fields []string
+	for f := range a {
+		fields = append(fields, f)
+	}
+	for f := range b {
+		if _, ok := a[f]; !ok {
+			fields = append(fields, f)
+		}
+	}
+	slices.Sort(fields)
+	var out []FieldChange
+	for _, f := range fields {
+		if !reflect.DeepEqual(a[f], b[f]) {
+			out = append(out, FieldChange{Field: f, Old: a[f], New: b[f]})
+		}
+	}
+	return out
+}
+
+// flat is what is stored of a resource, by field path. Rules are named by
+// their number, so that one that is put in between doesn't shift the rest.
+func flat(r *model.Resource) map[string]any {
+	out := map[string]any{}
+	stored, err := model.MarshalStored(r)
+	var tree any
+	if err != nil || json.Unmarshal(stored, &tree) != nil {
+		return out
+	}
+	flatten("", tree, out)
+	return out
+}
+
+func flatten(path string, v any, out map[string]any) {
+	switch x := v.(type) {
+	case map[string]any:
+		for k, e := range x {
+			if path != "" {
+				k = path + "." + k
+			}
+			flatten(k, e, out)
+		}
+	case []any:
+		if !slices.ContainsFunc(x, func(e any) bool { _, ok := e.(map[string]any); return ok }) {
+			out[path] = x
+			return
+		}
+		for i, e := range x {
+			name := strconv.Itoa(i)
+			if m, ok := e.(map[string]any); ok && m["number"] != nil {
+				name = fmt.Sprintf("number=%v", m["number"])
+			}
+			flatten(path+"["+name+"]", e, out)
+		}
+	default:
+		out[path] = v
+	}
+}

@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/ipam"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// Object is a resource as it stands in the database, with its status: one of
+// *VPCStatus, *OfferingStatus, *TierStatus, *ACLStatus, *AttachmentStatus.
+type Object struct {
+	Resource *model.Resource
+	Status   any
+}
+
+// VPCStatus counts what a VPC holds.
+type VPCStatus struct {
+	Tiers       int `json:"tiers"`
+	ACLs        int `json:"acls"` // without the built-in ones
+	Attachments int `json:"attachments"`
+}
+
+// OfferingStatus names the VPCs that use an offering.
+type OfferingStatus struct {
+	UsedBy []string `json:"usedBy"`
+}
+
+// TierStatus tells how full a tier is.
+type TierStatus struct {
+	Attachments int            `json:"attachments"`
+	RouterMAC   model.MAC      `json:"routerMAC"`
+	Prefixes    []PrefixStatus `json:"prefixes"`
+}
+
+// PrefixStatus counts a prefix's addresses: those that attachments have, and
+// those that an attachment can still get without asking for one.
+type PrefixStatus struct {
+	CIDR netip.Prefix `json:"cidr"`
+	Used uint64       `json:"used"`
+	Free uint64       `json:"free"`
+}
+
+// ACLStatus names the tiers that a list guards.
+type ACLStatus struct {
+	Ingress int      `json:"ingress"` // rules
+	Egress  int      `json:"egress"`
+	UsedBy  []string `json:"usedBy"`
+}
+
+// AttachmentStatus is what became of an attachment. Up is whether a hypervisor
+// has plugged it, nil where ovn-northd has not said; Chassis is that
+// hypervisor where the southbound database can be read.
+type AttachmentStatus struct {
+	Addresses   []netip.Addr `json:"addresses"`
+	MAC         model.MAC    `json:"mac"`
+	InterfaceID string       `json:"interfaceID"`
+	Up          *bool        `json:"up,omitempty"`
+	Chassis     string       `json:"chassis,omitempty"`
+	Reason      string       `json:"reason,omitempty"` // why it isn't up, as far as is known
+}
+
+// Filter chooses resources; empty fields choose all.
+type Filter struct {
+	Kind   model.Kind
+	VPC    string
+	Name   string
+	Labels map[string]string
+}
+
+func (f Filter) matches(r *model.Resource) bool {
+	id := r.ID()
+	if f.Kind != "" && id.Kind != f.Kind || f.Name != "" && id.Name != f.Name {
+		return false
+	}
+	if f.VPC != "" && vpcOf(id) != f.VPC {
+		return false
+	}
+	for k, v := range f.Labels {
+		if got, ok := r.Metadata.Labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Get reads resources back, sorted by kind, VPC and name.
+func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
+	s := scope{all: f.VPC == ""}
+	if f.VPC != "" {
+		s.vpcs = []string{f.VPC}
+	}
+	w, err := e.read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	st := &statuses{world: w}
+	if e.SB != nil && (f.Kind == "" || f.Kind == model.KindAttachment) {
+		if st.bindings, err = e.SB.ReadBindings(ctx); err != nil {
+			return nil, fmt.Errorf("reading the southbound database: %w", err)
+		}
+	}
+	st.count()
+	var out []Object
+	for _, r := range sorted(w.withBuiltins()) {
+		if f.matches(r) {
+			out = append(out, Object{Resource: r, Status: st.of(r)})
+		}
+	}
+	return out, nil
+}
+
+// withBuiltins are the resources with the lists that every VPC has.
+func (w *world) withBuiltins() map[model.ID]*model.Resource {
+	out := maps.Clone(w.resources)
+	for id := range w.resources {
+		if id.Kind != model.KindVPC {
+			continue
+		}
+		for _, name := range []string{model.ACLDefaultAllow, model.ACLDefaultDeny} {
+			r := &model.Resource{Kind: model.KindACL, Metadata: model.Metadata{Name: name, VPC: id.Name}, Spec: model.BuiltinACL(name)}
+			out[r.ID()] = r
+		}
+	}
+	return out
+}
+
+// statuses works out the status of resources.
+type statuses struct {
+	world    *world
+	bindings map[string]nbdb.Binding // nil: not readable
+	vpcs     map[string]*VPCStatus
+	tiers    map[tierID][]*model.AttachmentSpec
+	lists    map[model.ID][]string
+	offered  map[string][]string
+	ports    map[string]*nbdb.LogicalSwitchPort
+}
+
+func (s *statuses) count() {
+	s.vpcs, s.tiers = map[string]*VPCStatus{}, map[tierID][]*model.AttachmentSpec{}
+	s.lists, s.offered = map[model.ID][]string{}, map[string][]string{}
+	s.ports = map[string]*nbdb.LogicalSwitchPort{}
+	for _, r := range sorted(s.world.resources) {
+		v := s.vpcs[vpcOf(r.ID())]
+		if v == nil {
+			v = &VPCStatus{}
+			s.vpcs[vpcOf(r.ID())] = v
+		}
+		switch spec := r.Spec.(type) {
+		case *model.VPCSpec:
+			if spec.Offering != "" {
+				s.offered[spec.Offering] = append(s.offered[spec.Offering], r.Metadata.Name)
+			}
+		case *model.TierSpec:
+			v.Tiers++
+			list := model.ID{Kind: model.KindACL, VPC: r.Metadata.VPC, Name: spec.ACL}
+			s.lists[list] = append(s.lists[list], r.Metadata.Name)
+		case *model.ACLSpec:
+			v.ACLs++
+		case *model.AttachmentSpec:
+			v.Attachments++
+			id := tierID{r.Metadata.VPC, spec.Tier}
+			s.tiers[id] = append(s.tiers[id], spec)
+		}
+	}
+	for _, p := range nbdb.All[*nbdb.LogicalSwitchPort](s.world.state) {
+		s.ports[p.Name] = p
+	}
+}
+
+func (s *statuses) of(r *model.Resource) any {
+	switch spec := r.Spec.(type) {
+	case *model.VPCSpec:
+		return s.vpcs[r.Metadata.Name]
+	case *model.VPCOfferingSpec:
+		return &OfferingStatus{UsedBy: orEmpty(s.offered[r.Metadata.Name])}
+	case *model.TierSpec:
+		return s.tier(r, spec)
+	case *model.ACLSpec:
+		st := &ACLStatus{UsedBy: orEmpty(s.lists[r.ID()])}
+		for _, rule := range spec.Rules {
+			if rule.Direction == model.Ingress {
+				st.Ingress++
+			} else {
+				st.Egress++
+			}
+		}
+		return st
+	case *model.AttachmentSpec:
+		return s.attachment(spec)
+	}
+	return nil
+}
+
+func orEmpty(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func (s *statuses) tier(r *model.Resource, spec *model.TierSpec) *TierStatus {
+	attached := s.tiers[tierID{r.Metadata.VPC, r.Metadata.Name}]
+	st := &TierStatus{Attachments: len(attached), RouterMAC: translate.RouterMAC(r.Metadata.VPC, spec.Gateways)}
+	for _, p := range spec.CIDRs {
+		ps := PrefixStatus{CIDR: p}
+		pool, err := ipam.NewPool(p, spec.Gateways, spec.Reserved)
+		if err == nil {
+			ps.Free = pool.Size()
+		}
+		for _, a := range attached {
+			for _, addr := range a.Addresses {
+				if !p.Contains(addr) {
+					continue
+				}
+				ps.Used++
+				if ps.Free > 0 && free(spec, addr) {
+					ps.Free--
+				}
+			}
+		}
+		st.Prefixes = append(st.Prefixes, ps)
+	}
+	return st
+}
+
+func (s *statuses) attachment(spec *model.AttachmentSpec) *AttachmentStatus {
+	st := &AttachmentStatus{Addresses: spec.Addresses, MAC: spec.MAC, InterfaceID: spec.InterfaceID}
+	if p := s.ports[spec.InterfaceID]; p != nil {
+		st.Up = p.Up
+	}
+	binding, bound := s.bindings[spec.InterfaceID]
+	if bound {
+		st.Chassis = binding.Chassis
+	}
+	if st.Up != nil && *st.Up {
+		return st
+	}
+	st.Reason = s.reason(spec, st, binding, bound)
+	return st
+}
+
+// reason is why an attachment isn't up, as far as it is known.
+func (s *statuses) reason(spec *model.AttachmentSpec, st *AttachmentStatus, binding nbdb.Binding, bound bool) string {
+	switch {
+	case !spec.Enabled:
+		return "it is disabled (spec.enabled)"
+	case st.Up == nil:
+		return "ovn-northd has not processed it yet"
+	case s.bindings != nil && !bound:
+		return "ovn-northd has not processed it yet"
+	case s.bindings != nil && spec.Chassis != "" && binding.RequestedChassis == "":
+		return fmt.Sprintf("the chassis %q that it asks for is not registered with OVN", spec.Chassis)
+	case s.bindings != nil && binding.Chassis != "":
+		return fmt.Sprintf("the chassis %q has it, and has not finished its flows", binding.Chassis)
+	}
+	where := "no hypervisor"
+	if spec.Chassis != "" {
+		where = "the chassis " + spec.Chassis + " has not plugged it: it"
+	}
+	return where + " has an interface with external_ids:iface-id=" + spec.InterfaceID
+}
+
+// Export are the resources that bring an empty database to the same state:
+// without the built-in lists, addresses and MACs included.
+func (e *Engine) Export(ctx context.Context, vpc string) ([]*model.Resource, error) {
+	s := scope{all: vpc == ""}
+	if vpc != "" {
+		s.vpcs = []string{vpc}
+	}
+	w, err := e.read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var out []*model.Resource
+	for _, r := range sorted(w.resources) {
+		if vpc == "" || vpcOf(r.ID()) == vpc || w.offers(vpc, r) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// offers tells whether a resource is the offering that a VPC uses.
+func (w *world) offers(vpc string, r *model.Resource) bool {
+	v := w.resources[model.ID{Kind: model.KindVPC, Name: vpc}]
+	return r.Kind == model.KindVPCOffering && v != nil && v.Spec.(*model.VPCSpec).Offering == r.Metadata.Name
+}
+
+// ParseLabels reads a selector such as `env=prod,tier=web`.
+func ParseLabels(selector string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, part := range strings.Split(selector, ",") {
+		if part == "" {
+			continue
+		}
+		k, v, ok := strings.Cut(part, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("the label selector %q is not of the form key=value,key=value", selector)
+		}
+		out[k] = strings.TrimPrefix(v, "=")
+	}
+	return out, nil
+}
+
+// Names are the names of a kind's resources, for completion.
+func (e *Engine) Names(ctx context.Context, kind model.Kind, vpc string) ([]string, error) {
+	objects, err := e.Get(ctx, Filter{Kind: kind, VPC: vpc})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Resource.Metadata.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

@@ -1,0 +1,476 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// guarder adds to the transactions of one VPC what each relies on: the specs
+// that were read, and where it matters the sets that must not have grown. It
+// follows the database through the transactions of the plan.
+type guarder struct {
+	engine  *Engine
+	desire  *desire
+	vpc     string
+	digests map[model.ID]string
+	ports   map[nbdb.UUID][]nbdb.UUID // a switch's or the router's ports
+	epochs  map[string]string         // by tier
+
+	tx    *nbdb.Plan
+	seen  map[string]bool
+	noted map[nbdb.UUID]int // tombstones that tx adds, by registry
+}
+
+func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
+	g := &guarder{engine: e, desire: d, vpc: vpc, digests: maps.Clone(d.world.digests),
+		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{}}
+	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
+		g.ports[sw.UUID] = sw.Ports
+	}
+	for _, lr := range nbdb.All[*nbdb.LogicalRouter](d.world.state) {
+		g.ports[lr.UUID] = lr.Ports
+	}
+	for _, pg := range nbdb.All[*nbdb.PortGroup](d.world.state) {
+		if epoch, ok := pg.ExternalIDs[translate.NoteEpoch]; ok {
+			g.epochs[string(pg.UUID)] = epoch
+		}
+	}
+	return g
+}
+
+// guard adds the preconditions of one transaction, then moves on to what the
+// database is after it.
+func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
+	g.tx, g.seen, g.noted = tx, map[string]bool{}, map[nbdb.UUID]int{}
+	structural, gone := false, map[model.ID]bool{}
+	for _, c := range changes {
+		structural = structural || c.id.Kind != model.KindAttachment
+		gone[c.id] = c.after == nil
+	}
+	for _, c := range changes {
+		switch c.id.Kind {
+		case model.KindAttachment:
+			g.attachment(c, gone)
+		case model.KindTier:
+			g.tier(c)
+		case model.KindACL:
+			g.list(c)
+		case model.KindVPC:
+			g.network(c)
+		case model.KindVPCOffering:
+			g.offering(c)
+		}
+	}
+	if structural && g.vpc != "" {
+		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
+	}
+	g.limits(changes)
+	g.advance(changes)
+}
+
+func (g *guarder) add(key string, guard nbdb.Guard) {
+	if !g.seen[key] {
+		g.seen[key] = true
+		g.tx.Guards = append(g.tx.Guards, guard)
+	}
+}
+
+// digest relies on a resource being as it was read.
+func (g *guarder) digest(id model.ID) {
+	value := g.digests[id]
+	if value == "" {
+		return // not there yet: this plan brings it
+	}
+	owner := g.desire.world.owner
+	guard := nbdb.Guard{Includes: map[string]string{translate.KeyDigest: value}}
+	switch id.Kind {
+	case model.KindVPC:
+		guard.Table, guard.Row = nbdb.TableLogicalRouter, translate.RouterUUID(owner, id.Name)
+	case model.KindTier:
+		guard.Table, guard.Row = nbdb.TableLogicalSwitch, translate.SwitchUUID(owner, id.VPC, id.Name)
+	case model.KindACL:
+		guard.Table, guard.Row = nbdb.TablePortGroup, translate.PortGroupUUID(owner, id.VPC, id.Name)
+	default:
+		return
+	}
+	g.add("digest "+id.String(), guard)
+}
+
+// samePorts relies on a switch or router having just the ports that were read.
+func (g *guarder) samePorts(table string, row nbdb.UUID) {
+	ports, known := g.ports[row]
+	if !known {
+		return
+	}
+	values := make([]string, len(ports))
+	for i, p := range ports {
+		values[i] = string(p)
+	}
+	slices.Sort(values)
+	g.add("ports "+string(row), nbdb.Guard{Table: table, Row: row, Columns: map[string]any{"ports": values}})
+}
+
+func (g *guarder) switchPorts(tier string) {
+	g.samePorts(nbdb.TableLogicalSwitch, translate.SwitchUUID(g.desire.world.owner, g.vpc, tier))
+}
+
+func (g *guarder) routerPorts() {
+	g.samePorts(nbdb.TableLogicalRouter, translate.RouterUUID(g.desire.world.owner, g.vpc))
+}
+
+// all are the stored resources of a kind in the VPC, sorted.
+func (g *guarder) all(kind model.Kind) []*model.Resource {
+	var out []*model.Resource
+	for id, r := range g.desire.world.resources {
+		if id.Kind == kind && id.VPC == g.vpc {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+	return out
+}
+
+// everyTier relies on the VPC having the tiers that were read, as they were.
+func (g *guarder) everyTier() {
+	g.routerPorts()
+	for _, t := range g.all(model.KindTier) {
+		g.digest(t.ID())
+	}
+}
+
+// homes relies on the VPC having the lists (and registries) that were read.
+func (g *guarder) homes() {
+	var names []string
+	for _, pg := range nbdb.All[*nbdb.PortGroup](g.desire.world.state) {
+		if g.desire.world.owns(pg) && pg.ExternalIDs[translate.KeyVPC] == g.vpc {
+			names = append(names, pg.Name)
+		}
+	}
+	slices.Sort(names)
+	g.add("homes", nbdb.Guard{Table: nbdb.TablePortGroup, Names: names,
+		Includes: map[string]string{translate.KeyOwner: g.desire.world.owner, translate.KeyVPC: g.vpc}})
+}
+
+func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
+	for _, tier := range tiersOf(c) {
+		if !gone[model.ID{Kind: model.KindTier, VPC: g.vpc, Name: tier}] {
+			g.tombstones(c, tier)
+		}
+	}
+	if c.after == nil || !claims(c) {
+		return
+	}
+	spec := c.after.Spec.(*model.AttachmentSpec)
+	id := model.ID{Kind: model.KindTier, VPC: g.vpc, Name: spec.Tier}
+	g.digest(id)
+	registry := translate.RegistryUUID(g.desire.world.owner, g.vpc, spec.Tier)
+	epoch, known := g.epochs[string(registry)]
+	if !known {
+		return // the tier is new: nobody else can have claimed anything in it
+	}
+	g.add("epoch "+spec.Tier, nbdb.Guard{Table: nbdb.TablePortGroup, Row: registry,
+		Includes: map[string]string{translate.NoteEpoch: epoch}})
+	tier := g.desire.resources[id].Spec.(*model.TierSpec)
+	if !lockedByRow(g.vpc, tier, spec) {
+		g.exclusive(spec.Tier, registry, epoch)
+	}
+}
+
+// exclusive is for a claim that the UUID of the port's row does not lock: it
+// relies on nobody having claimed anything in the tier since it was read, and
+// by a new epoch makes every claim that was planned before it plan again.
+func (g *guarder) exclusive(tier string, registry nbdb.UUID, epoch string) {
+	if g.seen["exclusive "+tier] {
+		return
+	}
+	g.seen["exclusive "+tier] = true
+	g.switchPorts(tier)
+	fresh := strconv.FormatUint(g.engine.Rand(), 36)
+	g.tx.Entries = append(g.tx.Entries, nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: registry,
+		Key: translate.NoteEpoch, Old: &epoch, New: &fresh})
+}
+
+// claims tells whether an attachment takes an address or a MAC that it did
+// not have.
+func claims(c *change) bool {
+	if c.before == nil || len(c.have.Rows) == 0 {
+		return true
+	}
+	was, is := c.before.Spec.(*model.AttachmentSpec), c.after.Spec.(*model.AttachmentSpec)
+	return was.MAC != is.MAC || slices.ContainsFunc(is.Addresses, func(a netip.Addr) bool { return !slices.Contains(was.Addresses, a) })
+}
+
+func tiersOf(c *change) []string {
+	if c.before == nil {
+		return nil
+	}
+	return []string{c.before.Spec.(*model.AttachmentSpec).Tier}
+}
+
+// maxTombstones is how many freed addresses a tier remembers.
+const maxTombstones = 64
+
+// tombstones note the addresses that an attachment frees, so that they are
+// not handed out again at once, and forget the oldest.
+func (g *guarder) tombstones(c *change, tier string) {
+	var kept []netip.Addr
+	if c.after != nil {
+		kept = c.after.Spec.(*model.AttachmentSpec).Addresses
+	}
+	registry := translate.RegistryUUID(g.desire.world.owner, g.vpc, tier)
+	if nbdb.Lookup[*nbdb.PortGroup](g.desire.world.state, registry) == nil {
+		return
+	}
+	now := strconv.FormatInt(g.engine.Now().Unix(), 10)
+	known := g.desire.world.freed(g.vpc, tier)
+	fresh := 0
+	for _, a := range c.before.Spec.(*model.AttachmentSpec).Addresses {
+		if _, noted := known[a]; noted || slices.Contains(kept, a) || g.noted[registry] >= maxTombstones {
+			continue
+		}
+		g.noted[registry]++
+		fresh++
+		g.note(registry, translate.NoteFreedPrefix+a.String(), nil, &now)
+	}
+	surplus := len(known) + g.noted[registry] - maxTombstones
+	if fresh == 0 || surplus <= 0 {
+		return
+	}
+	oldest := slices.SortedFunc(maps.Keys(known), func(a, b netip.Addr) int {
+		return cmp.Or(cmp.Compare(known[a], known[b]), a.Compare(b))
+	})
+	for _, a := range oldest[:min(len(oldest), surplus)] {
+		when := strconv.FormatInt(known[a], 10)
+		g.note(registry, translate.NoteFreedPrefix+a.String(), &when, nil)
+	}
+}
+
+func (g *guarder) note(registry nbdb.UUID, key string, old, fresh *string) {
+	if g.seen["note "+string(registry)+key] {
+		return
+	}
+	g.seen["note "+string(registry)+key] = true
+	g.tx.Entries = append(g.tx.Entries, nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: registry, Key: key, Old: old, New: fresh})
+}
+
+func (g *guarder) tier(c *change) {
+	var was, is *model.TierSpec
+	if c.before != nil {
+		was = c.before.Spec.(*model.TierSpec)
+		g.listDigest(was.ACL)
+	}
+	if c.after != nil {
+		is = c.after.Spec.(*model.TierSpec)
+		g.listDigest(is.ACL)
+	}
+	if was != nil && is != nil && onlyList(was, is) && onlyEdges(c) {
+		return
+	}
+	g.everyTier()
+	if was == nil {
+		return
+	}
+	g.digest(c.id)
+	if is == nil || !slices.Equal(was.CIDRs, is.CIDRs) || !slices.Equal(was.Gateways, is.Gateways) {
+		g.switchPorts(c.id.Name)
+		for _, l := range g.all(model.KindACL) {
+			g.digest(l.ID())
+		}
+	}
+}
+
+func (g *guarder) listDigest(name string) {
+	if model.BuiltinACL(name) == nil {
+		g.digest(model.ID{Kind: model.KindACL, VPC: g.vpc, Name: name})
+	}
+}
+
+// onlyList tells whether two specs of a tier differ in nothing but the list.
+func onlyList(a, b *model.TierSpec) bool {
+	return slices.Equal(a.CIDRs, b.CIDRs) && slices.Equal(a.Gateways, b.Gateways) && a.DHCP.Enabled == b.DHCP.Enabled
+}
+
+// onlyEdges tells whether of a tier's rows only the two that hold its spec
+// change: its own rules stay.
+func onlyEdges(c *change) bool {
+	for _, r := range nbdb.Diff(c.have, c.want).Rows {
+		if r.Table != nbdb.TableLogicalSwitch && r.Table != nbdb.TablePortGroup {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *guarder) list(c *change) {
+	for _, r := range []*model.Resource{c.before, c.after} {
+		if r == nil {
+			continue
+		}
+		for _, rule := range r.Spec.(*model.ACLSpec).Rules {
+			for _, t := range rule.Tiers {
+				g.digest(model.ID{Kind: model.KindTier, VPC: g.vpc, Name: t})
+			}
+		}
+	}
+	if c.before == nil {
+		return
+	}
+	g.digest(c.id)
+	g.users(c.id)
+}
+
+// users relies on a list being in force on just the switches where it was
+// read: those that refer to its default.
+func (g *guarder) users(id model.ID) {
+	w := g.desire.world
+	ref := translate.DefaultUUID(w.owner, id.VPC, id.Name, model.Ingress)
+	if w.state.Get(nbdb.TableACL, ref) == nil {
+		return // drift: the default is gone
+	}
+	var names []string
+	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](w.state) {
+		if slices.Contains(sw.ACLs, ref) {
+			names = append(names, sw.Name)
+		}
+	}
+	slices.Sort(names)
+	g.add("users "+id.String(), nbdb.Guard{Table: nbdb.TableLogicalSwitch, Match: "acls", Ref: ref, Names: names})
+}
+
+func (g *guarder) network(c *change) {
+	if c.before == nil {
+		return
+	}
+	g.everyTier()
+	if c.after == nil {
+		g.homes()
+	}
+}
+
+// offering relies on the VPCs that use an offering, and when it is changed on
+// how much they hold.
+func (g *guarder) offering(c *change) {
+	if c.before == nil {
+		return
+	}
+	w := g.desire.world
+	var names []string
+	for _, r := range sorted(w.resources) {
+		if spec, ok := r.Spec.(*model.VPCSpec); ok && spec.Offering == c.id.Name {
+			names = append(names, translate.RouterName(r.Metadata.Name))
+			if c.after != nil {
+				of := &guarder{engine: g.engine, desire: g.desire, vpc: r.Metadata.Name, digests: g.digests,
+					ports: g.ports, epochs: g.epochs, tx: g.tx, seen: map[string]bool{}}
+				of.contents()
+			}
+		}
+	}
+	g.add("users "+c.id.String(), nbdb.Guard{Table: nbdb.TableLogicalRouter, Names: names,
+		Includes: map[string]string{translate.KeyOwner: w.owner, translate.KeyOffering: c.id.Name}})
+}
+
+// contents relies on everything that a VPC holds and an offering counts.
+func (g *guarder) contents() {
+	g.everyTier()
+	g.homes()
+	for _, l := range g.all(model.KindACL) {
+		g.digest(l.ID())
+	}
+	for _, t := range g.all(model.KindTier) {
+		g.switchPorts(t.Metadata.Name)
+	}
+}
+
+// limits relies on what was counted: for the limits of the VPC's offering,
+// and where a switch comes near the number of ports that OVN can realise.
+func (g *guarder) limits(changes []*change) {
+	attaches := false
+	for _, c := range changes {
+		if c.id.Kind != model.KindAttachment || c.after == nil || c.before != nil {
+			continue
+		}
+		attaches = true
+		tier := c.after.Spec.(*model.AttachmentSpec).Tier
+		have := len(g.desire.world.ports(g.vpc, tier))
+		if have >= g.desire.world.portLimit()*8/10 {
+			g.switchPorts(tier)
+		}
+	}
+	vpc := g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}]
+	if vpc == nil || vpc.Spec.(*model.VPCSpec).Offering == "" {
+		return
+	}
+	name := vpc.Spec.(*model.VPCSpec).Offering
+	offering := g.desire.resources[model.ID{Kind: model.KindVPCOffering, Name: name}]
+	if offering == nil {
+		return
+	}
+	key := translate.KeyOfferingPrefix + name
+	limits := offering.Spec.(*model.VPCOfferingSpec).Limits
+	w := g.desire.world
+	structural := slices.ContainsFunc(changes, func(c *change) bool { return c.id.Kind != model.KindAttachment })
+	if value, ok := w.global.ExternalIDs[key]; ok && !g.desire.puts(offering.ID()) && (structural || limits.Attachments != nil) {
+		g.add("offering", nbdb.Guard{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Includes: map[string]string{key: value}})
+	}
+	if attaches && limits.Attachments != nil {
+		g.routerPorts()
+		for _, t := range g.all(model.KindTier) {
+			g.switchPorts(t.Metadata.Name)
+		}
+	}
+	if structural && limits.ACLRules != nil {
+		g.homes()
+		for _, l := range g.all(model.KindACL) {
+			g.digest(l.ID())
+		}
+	}
+}
+
+// puts tells whether the wish itself brings a resource.
+func (d *desire) puts(id model.ID) bool {
+	return slices.ContainsFunc(d.input, func(r *model.Resource) bool { return r.ID() == id })
+}
+
+// advance is what a transaction makes of the digests, ports and epochs.
+func (g *guarder) advance(changes []*change) {
+	for _, c := range changes {
+		if c.after == nil {
+			delete(g.digests, c.id)
+		}
+		for _, r := range c.want.Rows {
+			if d := r.IDs()[translate.KeyDigest]; d != "" && c.id.Kind != model.KindAttachment {
+				g.digests[c.id] = d
+			}
+			if e, ok := r.IDs()[translate.NoteEpoch]; ok && g.epochs[string(r.ID())] == "" {
+				g.epochs[string(r.ID())] = e
+			}
+		}
+	}
+	for _, r := range g.tx.Rows {
+		for _, col := range r.Columns {
+			if ports, ok := col.New.([]string); ok && r.Op == nbdb.Insert && col.Column == "ports" && isDatapath(r.Table) {
+				for _, p := range ports {
+					g.ports[r.UUID] = append(g.ports[r.UUID], nbdb.UUID(p))
+				}
+			}
+		}
+	}
+	for _, x := range g.tx.Edges {
+		if x.Column == "ports" {
+			left := slices.DeleteFunc(slices.Clone(g.ports[x.From]), func(u nbdb.UUID) bool { return slices.Contains(x.Remove, u) })
+			g.ports[x.From] = append(left, x.Add...)
+		}
+	}
+	for _, x := range g.tx.Entries {
+		if x.Key == translate.NoteEpoch && x.New != nil {
+			g.epochs[string(x.Row)] = *x.New
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// Action is what a plan does with a resource.
+type Action string
+
+// The actions. A resource is repaired when its spec stays but its rows differ
+// from it, and follows when another resource's change changes its rows.
+const (
+	Create Action = "create"
+	Change Action = "update"
+	Remove Action = "delete"
+	Repair Action = "repair"
+	Follow Action = "follow"
+)
+
+// FieldChange is one field of a spec that changes; absent is nil.
+type FieldChange struct {
+	Field string `json:"field"`
+	Old   any    `json:"old,omitempty"`
+	New   any    `json:"new,omitempty"`
+}
+
+// ResourceChange is what a plan does with one resource.
+type ResourceChange struct {
+	Action Action        `json:"action"`
+	Kind   model.Kind    `json:"kind"`
+	VPC    string        `json:"vpc,omitempty"`
+	Name   string        `json:"name"`
+	Fields []FieldChange `json:"fields,omitempty"`
+}
+
+// ID is the resource's.
+func (c ResourceChange) ID() model.ID { return model.ID{Kind: c.Kind, VPC: c.VPC, Name: c.Name} }
+
+// VPCPlan is the part of a plan that concerns one VPC ("" for the offerings):
+// as a rule one transaction, all or nothing.
+type VPCPlan struct {
+	VPC          string           `json:"vpc"`
+	Changes      []ResourceChange `json:"changes"`
+	Transactions []nbdb.Plan      `json:"transactions"`
+}
+
+// Plan is what an operation would change, as data: it can be printed, kept
+// in a file and committed later, as long as the database stays as it was read.
+type Plan struct {
+	Database    nbdb.UUID         `json:"database"` // the row of NB_Global: which database this is
+	Owner       string            `json:"owner"`
+	VPCs        []VPCPlan         `json:"vpcs"`
+	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"` // warnings
+
+	northd bool // an ovn-northd has worked on this database
+	behind bool // and has not caught up
+	nbCfg  int
+}
+
+// Empty tells that nothing would change.
+func (p *Plan) Empty() bool { return len(p.VPCs) == 0 }
+
+// Plan is what Apply would do.
+func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, error) {
+	return e.plan(ctx, wish{put: set.Resources, prune: prune}, 0)
+}
+
+func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
+	w, err := e.read(ctx, e.scopeOf(wish))
+	if err != nil {
+		return nil, err
+	}
+	return e.planIn(ctx, w, wish, attempt)
+}
+
+// scopeOf is what has to be read for a wish.
+func (e *Engine) scopeOf(wish wish) scope {
+	var s scope
+	vpcs := map[string]bool{}
+	ids := slices.Clone(wish.remove)
+	for _, r := range wish.put {
+		ids = append(ids, r.ID())
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			s.ports = append(s.ports, spec.InterfaceID)
+		case *model.TierSpec:
+			s.ports = append(s.ports, translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name))
+		case *model.ACLSpec, *model.VPCSpec:
+			s.ports = append(s.ports, r.Metadata.Name)
+		}
+	}
+	for _, id := range ids {
+		// An offering concerns every VPC that uses it.
+		s.all = s.all || id.Kind == model.KindVPCOffering
+		vpcs[vpcOf(id)] = true
+	}
+	delete(vpcs, "")
+	s.vpcs = slices.Sorted(maps.Keys(vpcs))
+	return s
+}
+
+func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (*Plan, error) {
+	d := e.desire(w, wish, attempt)
+	e.checkNames(d)
+	e.checkVersion(d)
+	e.checkChassis(ctx, d)
+	if err := invalid(sortedDiagnostics(d.found)); err != nil {
+		return nil, err
+	}
+	touched, err := d.touched()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Database: w.global.UUID, Owner: e.Owner, northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
+	for _, vpc := range slices.Sorted(maps.Keys(touched)) {
+		part, err := e.planVPC(d, vpc, touched[vpc])
+		if err != nil {
+			return nil, err
+		}
+		if part != nil {
+			p.VPCs = append(p.VPCs, *part)
+		}
+	}
+	d.checkCapacity(p)
+	if err := invalid(sortedDiagnostics(d.found)); err != nil {
+		return nil, err
+	}
+	p.Diagnostics = d.found
+	p.offeringsLast()
+	return p, nil
+}
+
+// offeringsLast moves the deletion of offerings behind the VPCs, which may
+// still use them; all else of the offerings comes before them.
+func (p *Plan) offeringsLast() {
+	if len(p.VPCs) < 2 || p.VPCs[0].VPC != "" {
+		return
+	}
+	if !slices.ContainsFunc(p.VPCs[0].Changes, func(c ResourceChange) bool { return c.Action != Remove }) {
+		p.VPCs = append(p.VPCs[1:], p.VPCs[0])
+	}
+}
+
+// northd tells whether an ovn-northd has ever worked on this database.
+func (w *world) northd() bool { return w.global.Options["northd_internal_version"] != "" }
+
+// change is a resource with its rows before and after.
+type change struct {
+	id     model.ID
+	have   nbdb.Fragment
+	want   nbdb.Fragment
+	before *model.Resource // as stored, nil when new
+	after  *model.Resource // nil when removed
+	input  bool
+}
+
+// touched are the changes by VPC: those of the wish, and those of resources
+// whose translation depends on them.
+func (d *desire) touched() (map[string][]*change, error) {
+	out := map[string][]*change{}
+	w := d.world
+	now, then := w.context(w.resources), w.context(d.resources)
+	seen := map[model.ID]bool{}
+	structural := map[string]bool{}
+	add := func(r *model.Resource, input bool) error {
+		c := &change{id: r.ID(), before: w.resources[r.ID()], after: d.resources[r.ID()], have: w.have(r.ID()), input: input}
+		seen[c.id] = true
+		if c.after != nil {
+			var err error
+			if c.want, err = translate.Fragment(c.after, then); err != nil {
+				return err
+			}
+		}
+		out[vpcOf(c.id)] = append(out[vpcOf(c.id)], c)
+		if c.id.Kind != model.KindAttachment {
+			structural[vpcOf(c.id)] = true
+		}
+		return nil
+	}
+	for _, list := range [][]*model.Resource{d.input, d.removed} {
+		for _, r := range list {
+			if err := add(r, true); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, r := range sorted(d.resources) {
+		if seen[r.ID()] || r.Kind == model.KindVPCOffering || !structural[vpcOf(r.ID())] || w.resources[r.ID()] == nil {
+			continue
+		}
+		if r.Kind == model.KindAttachment && !d.tierMoved(r) {
+			continue
+		}
+		same, err := sameFragment(r, now, then)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			continue
+		}
+		if err := add(r, false); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// tierMoved tells whether an attachment's tier changes in a way that its port
+// may depend on.
+func (d *desire) tierMoved(r *model.Resource) bool {
+	id := model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: r.Spec.(*model.AttachmentSpec).Tier}
+	was, is := d.world.resources[id], d.resources[id]
+	if was == nil || is == nil {
+		return true
+	}
+	a, b := was.Spec.(*model.TierSpec), is.Spec.(*model.TierSpec)
+	return a.DHCP.Enabled != b.DHCP.Enabled || !slices.Equal(a.CIDRs, b.CIDRs)
+}
+
+func sameFragment(r *model.Resource, now, then translate.Context) (bool, error) {
+	a, err := translate.Fragment(r, now)
+	if err != nil {
+		// Its references were broken before: whatever comes is a change.
+		return false, nil
+	}
+	b, err := translate.Fragment(r, then)
+	if err != nil {
+		return false, err
+	}
+	return nbdb.Diff(a, b).Empty(), nil
+}
+
+// planVPC is the part of the plan for one VPC, nil when nothing changes.
+func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, error) {
+	whole := diffOf(changes)
+	if whole.Empty() {
+		return nil, nil
+	}
+	part := &VPCPlan{VPC: vpc}
+	moved := movedRows(d, changes, whole)
+	var active []*change
+	for _, c := range changes {
+		if rc, ok := report(c, moved[c.id]); ok {
+			part.Changes = append(part.Changes, rc)
+			active = append(active, c)
+		}
+	}
+	slices.SortFunc(part.Changes, func(a, b ResourceChange) int { return compareIDs(a.ID(), b.ID()) })
+	guards := e.newGuarder(d, vpc)
+	for _, group := range split(active, whole) {
+		tx := diffOf(group)
+		guards.guard(group, &tx)
+		part.Transactions = append(part.Transactions, tx)
+	}
+	return part, nil
+}
+
+func diffOf(changes []*change) nbdb.Plan {
+	var have, want nbdb.Fragment
+	for _, c := range changes {
+		join(&have, c.have)
+		join(&want, c.want)
+	}
+	return nbdb.Diff(have, want)
+}
+
+func join(f *nbdb.Fragment, g nbdb.Fragment) {
+	f.Rows = append(f.Rows, g.Rows...)
+	f.Edges = append(f.Edges, g.Edges...)
+	f.Entries = append(f.Entries, g.Entries...)
+}
+
+// movedRows tells which resources have rows, edges or entries in a plan.
+func movedRows(d *desire, changes []*change, p nbdb.Plan) map[model.ID]bool {
+	type edge = nbdb.Edge
+	rows, edges, entries := map[nbdb.UUID]bool{}, map[edge]bool{}, map[nbdb.Entry]bool{}
+	for _, r := range p.Rows {
+		rows[r.UUID] = true
+	}
+	for _, c := range p.Edges {
+		for _, list := range [][]nbdb.UUID{c.Add, c.Remove} {
+			for _, t := range list {
+				edges[edge{Table: c.Table, From: c.From, Column: c.Column, Target: t}] = true
+			}
+		}
+	}
+	for _, c := range p.Entries {
+		entries[nbdb.Entry{Table: c.Table, Row: c.Row, Key: c.Key}] = true
+	}
+	moved := map[model.ID]bool{}
+	for _, c := range changes {
+		for _, f := range []nbdb.Fragment{c.have, c.want} {
+			moved[c.id] = moved[c.id] ||
+				slices.ContainsFunc(f.Rows, func(r nbdb.Row) bool { return rows[r.ID()] }) ||
+				slices.ContainsFunc(f.Edges, func(x edge) bool { return edges[x] }) ||
+				slices.ContainsFunc(f.Entries, func(x nbdb.Entry) bool {
+					x.Value = ""
+					return entries[x]
+				})
+		}
+	}
+	return moved
+}
+
+// report is a change in the user's terms; ok is false when there is none.
+func report(c *change, moved bool) (ResourceChange, bool) {
+	rc := ResourceChange{Kind: c.id.Kind, VPC: c.id.VPC, Name: c.id.Name}
+	switch {
+	case c.after == nil:
+		rc.Action = Remove
+		return rc, true
+	case c.before == nil && len(c.have.Rows)+len(c.have.Entries) == 0:
+		rc.Action = Create
+	case c.before == nil:
+		rc.Action = Repair
+	default:
+		rc.Fields = changedFields(c.before, c.after)
+		switch {
+		case len(rc.Fields) > 0:
+			rc.Action = Change
+		case !moved:
+			return rc, false
+		case c.input:
+			rc.Action = Repair
+		default:
+			rc.Action = Follow
+		}
+	}
+	return rc, true
+}
+
+// String is a line such as `create Tier shop/web`.
+func (c ResourceChange) String() string { return fmt.Sprintf("%s %s", c.Action, c.ID()) }

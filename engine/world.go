@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// scope is what an operation has to read: some VPCs, or everything owned.
+type scope struct {
+	all   bool
+	vpcs  []string
+	ports []string // names of ports that may be created: who has them
+}
+
+// world is the database at one moment, read back as resources.
+type world struct {
+	owner     string
+	state     *nbdb.State
+	global    *nbdb.NBGlobal
+	resources map[model.ID]*model.Resource
+	digests   map[model.ID]string     // of the principal rows as read
+	rows      map[model.ID][]nbdb.Row // owned rows by resource
+	parents   map[nbdb.UUID]nbdb.Edge // the edge that holds a port or a policy
+	stored    map[nbdb.UUID]model.ID  // what a principal row stores
+	copies    map[model.ID][]nbdb.Entry
+	strays    []nbdb.Row              // owned rows that belong to no known resource
+	lost      []*model.Resource       // resources whose principal row is gone, from their second copy
+	unread    []unreadable
+	// counts for the capacity of the whole database, all owners
+	datapaths int
+}
+
+// unreadable is a row whose stored spec can't be read.
+type unreadable struct {
+	row nbdb.Row
+	err error
+}
+
+// childColumns are the sets in which a row is held by its parent: an edge in
+// one belongs to the resource of the row that it points to.
+func childColumn(table, column string) bool {
+	switch table + "." + column {
+	case "Logical_Switch.ports", "Logical_Router.ports", "Logical_Router.policies":
+		return true
+	}
+	return false
+}
+
+var ownedTables = [...]string{
+	nbdb.TableLogicalRouter, nbdb.TableLogicalRouterPort, nbdb.TableLogicalRouterPolicy,
+	nbdb.TableLogicalSwitch, nbdb.TableLogicalSwitchPort, nbdb.TableACL,
+	nbdb.TablePortGroup, nbdb.TableDHCPOptions,
+}
+
+// manyNames is from how many names on one scan is cheaper than asking for each.
+const manyNames = 32
+
+// read reads the scope in one transaction.
+func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
+	names := []string{"_uuid", "name", "external_ids"}
+	queries := []nbdb.Query{
+		{Table: nbdb.TableNBGlobal},
+		// Everybody's switches and routers count for the capacity; names of
+		// all tables are shared with other owners.
+		{Table: nbdb.TableLogicalSwitch, Columns: names},
+		{Table: nbdb.TableLogicalRouter, Columns: names},
+	}
+	if len(s.ports) > 0 {
+		queries = append(queries,
+			nbdb.Query{Table: nbdb.TableLogicalRouterPort, Columns: names},
+			nbdb.Query{Table: nbdb.TablePortGroup, Columns: names})
+	}
+	if len(s.ports) > manyNames {
+		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
+	} else {
+		for _, n := range s.ports {
+			queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+		}
+	}
+	owned := func(includes map[string]string) {
+		for _, table := range ownedTables {
+			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
+		}
+	}
+	if s.all {
+		owned(map[string]string{translate.KeyOwner: e.Owner})
+	} else {
+		for _, v := range s.vpcs {
+			owned(map[string]string{translate.KeyOwner: e.Owner, translate.KeyVPC: v})
+		}
+	}
+	state, err := e.NB.Read(ctx, queries...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the northbound database: %w", err)
+	}
+	return newWorld(e.Owner, s, state)
+}
+
+func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
+	globals := nbdb.All[*nbdb.NBGlobal](state)
+	if len(globals) != 1 {
+		return nil, fmt.Errorf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", len(globals))
+	}
+	w := &world{owner: owner, state: state, global: globals[0],
+		resources: map[model.ID]*model.Resource{}, digests: map[model.ID]string{},
+		rows: map[model.ID][]nbdb.Row{}, parents: map[nbdb.UUID]nbdb.Edge{},
+		stored: map[nbdb.UUID]model.ID{}, copies: map[model.ID][]nbdb.Entry{},
+		datapaths: len(state.Rows(nbdb.TableLogicalSwitch)) + len(state.Rows(nbdb.TableLogicalRouter))}
+	w.readOfferings()
+	var owned []nbdb.Row
+	for _, table := range ownedTables {
+		for _, r := range state.Rows(table) {
+			if w.owns(r) && s.covers(r) {
+				owned = append(owned, r)
+			}
+		}
+	}
+	for _, r := range owned {
+		w.readPrincipal(r)
+	}
+	for _, r := range owned {
+		w.assign(r)
+	}
+	w.readCopies(owned)
+	return w, nil
+}
+
+func (s scope) covers(r nbdb.Row) bool {
+	return s.all || slices.Contains(s.vpcs, r.IDs()[translate.KeyVPC])
+}
+
+func (w *world) owns(r nbdb.Row) bool { return r.IDs()[translate.KeyOwner] == w.owner }
+
+// principalKind is the kind whose principal row this may be.
+func principalKind(r nbdb.Row) (model.Kind, bool) {
+	switch r.(type) {
+	case *nbdb.LogicalRouter:
+		return model.KindVPC, true
+	case *nbdb.LogicalSwitch:
+		return model.KindTier, true
+	case *nbdb.PortGroup:
+		return model.KindACL, true
+	case *nbdb.LogicalSwitchPort:
+		return model.KindAttachment, true
+	}
+	return "", false
+}
+
+// readPrincipal reads the resource that a row stores, if it stores one.
+func (w *world) readPrincipal(r nbdb.Row) {
+	kind, ok := principalKind(r)
+	spec, stored := r.IDs()[translate.KeySpec]
+	if !ok || !stored {
+		return
+	}
+	res, err := model.ParseStored(kind, []byte(spec))
+	if err != nil {
+		w.unread = append(w.unread, unreadable{r, err})
+		return
+	}
+	res.Manager = r.IDs()[translate.KeyManager]
+	id := res.ID()
+	if _, twice := w.resources[id]; twice {
+		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
+		return
+	}
+	w.resources[id] = res
+	w.stored[r.ID()] = id
+	w.digests[id] = r.IDs()[translate.KeyDigest]
+}
+
+// assign finds out to which resource a row belongs.
+func (w *world) assign(r nbdb.Row) {
+	id, ok := w.resourceOf(r)
+	if ok {
+		w.rows[id] = append(w.rows[id], r)
+	}
+	if !ok || w.resources[id] == nil {
+		w.strays = append(w.strays, r)
+	}
+	for _, e := range nbdb.EdgesOf(r) {
+		if childColumn(e.Table, e.Column) {
+			w.parents[e.Target] = e
+		}
+	}
+}
+
+func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
+	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok {
+		return id, true
+	}
+	id, ok := w.stored[r.ID()]
+	return id, ok
+}
+
+// readCopies finds the resources whose principal row somebody deleted: their
+// second copies are still there.
+func (w *world) readCopies(owned []nbdb.Row) {
+	add := func(kind model.Kind, manager, spec string) {
+		res, err := model.ParseStored(kind, []byte(spec))
+		if err != nil {
+			return
+		}
+		res.Manager = manager
+		if w.resources[res.ID()] == nil {
+			w.lost = append(w.lost, res)
+		}
+	}
+	for _, r := range owned {
+		group, ok := r.(*nbdb.PortGroup)
+		if !ok {
+			continue
+		}
+		ids := group.ExternalIDs
+		if spec, ok := ids[translate.KeyVPCSpec]; ok {
+			add(model.KindVPC, ids[translate.KeyManager], spec)
+		}
+		if spec, ok := ids[translate.KeyTierSpec]; ok {
+			add(model.KindTier, ids[translate.KeyManager], spec)
+		}
+		for key, value := range ids {
+			if name, ok := strings.CutPrefix(key, translate.KeyAttachmentPrefix); ok {
+				manager, spec, _ := strings.Cut(value, " ")
+				add(model.KindAttachment, manager, spec)
+				id := model.ID{Kind: model.KindAttachment, VPC: ids[translate.KeyVPC], Name: name}
+				w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
+			}
+		}
+	}
+	slices.SortFunc(w.lost, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+}
+
+func (w *world) readOfferings() {
+	for key, value := range w.global.ExternalIDs {
+		name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
+		if !ok {
+			continue
+		}
+		var o translate.StoredOffering
+		if json.Unmarshal([]byte(value), &o) != nil || o.Owner != w.owner {
+			continue
+		}
+		res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
+		if err != nil || res.Metadata.Name != name {
+			continue
+		}
+		res.Manager = o.Manager
+		w.resources[res.ID()] = res
+	}
+}
+
+// context is what translations of a desired state look at.
+func (w *world) context(desired map[model.ID]*model.Resource) translate.Context {
+	tiers := map[string][]*model.Resource{}
+	for _, r := range sorted(desired) {
+		if r.Kind == model.KindTier {
+			tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
+		}
+	}
+	return translate.Context{Owner: w.owner, Global: w.global.UUID,
+		Lookup: func(id model.ID) *model.Resource { return desired[id] },
+		Tiers:  func(vpc string) []*model.Resource { return tiers[vpc] }}
+}
+
+// have is the fragment of a resource as it really stands in the database.
+func (w *world) have(id model.ID) nbdb.Fragment {
+	var f nbdb.Fragment
+	if id.Kind == model.KindVPCOffering {
+		key := translate.KeyOfferingPrefix + id.Name
+		if value, ok := w.global.ExternalIDs[key]; ok && w.resources[id] != nil {
+			f.Entries = append(f.Entries, nbdb.Entry{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Key: key, Value: value})
+		}
+		return f
+	}
+	f.Rows = w.rows[id]
+	for _, r := range f.Rows {
+		if e, ok := w.parents[r.ID()]; ok {
+			f.Edges = append(f.Edges, e)
+		}
+		for _, e := range nbdb.EdgesOf(r) {
+			if !childColumn(e.Table, e.Column) && w.ownsACL(e.Target) {
+				f.Edges = append(f.Edges, e)
+			}
+		}
+	}
+	if id.Kind == model.KindAttachment {
+		f.Entries = w.copies[id]
+	}
+	return f
+}
+
+func (w *world) ownsACL(uuid nbdb.UUID) bool {
+	r := w.state.Get(nbdb.TableACL, uuid)
+	return r != nil && w.owns(r)
+}
+
+// ports are the references in a tier's switch.
+func (w *world) ports(vpc, tier string) []nbdb.UUID {
+	sw := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, vpc, tier))
+	if sw == nil {
+		return nil
+	}
+	return sw.Ports
+}
+
+// sorted are resources by kind in the order of dependence, VPC and name.
+func sorted(set map[model.ID]*model.Resource) []*model.Resource {
+	out := slices.Collect(maps.Values(set))
+	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+	return out
+}
+
+func compareIDs(a, b model.ID) int {
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(a.VPC, b.VPC), cmp.Compare(a.Name, b.Name))
+}
+
+// rank orders kinds so that what is referred to comes first.
+func rank(k model.Kind) int {
+	return slices.Index([]model.Kind{model.KindVPCOffering, model.KindVPC, model.KindACL, model.KindTier, model.KindAttachment}, k)
+}
+
+// vpcOf is the VPC that a resource belongs to, "" for an offering.
+func vpcOf(id model.ID) string {
+	switch id.Kind {
+	case model.KindVPC:
+		return id.Name
+	case model.KindVPCOffering:
+		return ""
+	}
+	return id.VPC
+}

@@ -1,0 +1,139 @@
+#!/bin/bash
+# Installs the Debian packages that the project needs and that are missing.
+#
+#   hack/setup.sh          OVN, Open vSwitch and network tools
+#   hack/setup.sh compat   also unpacks Debian trixie and sid, with their OVN,
+#                          into ${OVN_VPC_CACHE:-$HOME/.cache/ovn-vpc}
+#
+# A system's own OVN and Open vSwitch are left alone: no service is started or
+# stopped, packages that are there are neither upgraded nor configured, and
+# the services of newly installed ones stay disabled.
+set -euo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+
+packages=(ovn-central ovn-host openvswitch-switch iproute2 iputils-ping tcpdump ethtool)
+suites=(trixie sid)
+included=ovn-central,ovn-host,openvswitch-switch,iproute2,iputils-ping,ethtool
+cache=${OVN_VPC_CACHE:-$HOME/.cache/ovn-vpc}
+compat=${1:-}
+[ $# = 0 ] || [ "$*" = compat ] || { echo "usage: $0 [compat]" >&2; exit 1; }
+policy=/usr/sbin/policy-rc.d
+
+# complete reports whether the suite $1 is unpacked, with the packages that
+# are wanted today.
+complete() { [ "$(cat "$cache/$1/.complete" 2>/dev/null)" = "$included" ]; }
+
+# installed lists the packages that are there.
+installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | awk '$1 ~ /^.i/ {print $2}' | sort -u; }
+
+wanting=()
+if [ "$compat" = compat ]; then
+	for suite in "${suites[@]}"; do complete "$suite" || wanting+=("$suite"); done
+	[ ${#wanting[@]} = 0 ] || packages+=(debootstrap debian-archive-keyring)
+fi
+mapfile -t missing < <(printf '%s\n' "${packages[@]}" | sort | comm -23 - <(installed))
+[ ${#missing[@]} != 0 ] || [ ${#wanting[@]} != 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+	command -v sudo >/dev/null || { echo "setup: missing: ${missing[*]} ${wanting[*]}: run hack/setup.sh $compat as root" >&2; exit 1; }
+	exec sudo env OVN_VPC_CACHE="$cache" "$0" "$@"
+fi
+
+# Another set-up at the same time would restore the policy too early.
+exec 9>/run/lock/ovn-vpc-setup
+flock 9
+
+# forbid keeps packages from starting and stopping services: invoke-rc.d(8)
+# and deb-systemd-invoke(1p) ask this program. What a killed run left behind
+# is undone first.
+ours='# ovn-vpc set-up: no service is started or stopped meanwhile'
+forbid() {
+	restore
+	if [ -e "$policy" ]; then
+		mv "$policy" "$policy.ovn-vpc"
+	fi
+	printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
+	chmod 755 "$policy"
+}
+restore() {
+	if [ -e "$policy.ovn-vpc" ]; then
+		mv -f "$policy.ovn-vpc" "$policy"
+	elif [ -e "$policy" ] && grep -qF "$ours" "$policy"; then
+		rm -f "$policy"
+	fi
+}
+
+# apt_install plans the same command that it runs then, and refuses what would
+# change an Open vSwitch or OVN that is there.
+apt_install() {
+	local command=(apt-get install --no-install-recommends --no-upgrade --no-remove -y "$@") plan changed
+	if ! plan=$("${command[@]}" --simulate 2>&1); then
+		apt-get update -q
+		plan=$("${command[@]}" --simulate 2>&1) || { echo "setup: $plan" >&2; return 1; }
+	fi
+	changed=$(awk '$1 == "Inst" && $3 ~ /^\[/ && $2 ~ /^(ovn|openvswitch|python3-openvswitch)/ {print $2}' <<<"$plan")
+	if [ -n "$changed" ]; then
+		echo "setup: to install $* would upgrade the system's own" $changed "and so its services: do that yourself first" >&2
+		return 1
+	fi
+	# The lists may name files that the mirror no longer has.
+	"${command[@]}" -q || {
+		apt-get update -q
+		"${command[@]}" -q
+	}
+}
+
+# disable keeps the services of the packages that were not in the list $1 from
+# starting with the machine: in the files, whether or not systemd runs.
+disable() {
+	local new units
+	command -v systemctl >/dev/null || return 0
+	mapfile -t new < <(comm -13 - <(installed) <<<"$1")
+	[ ${#new[@]} != 0 ] || return 0
+	mapfile -t units < <(dpkg-query -L "${new[@]}" | sed -nE 's#^(/usr)?/lib/systemd/system/([^@/]+\.(service|socket|timer))$#\2#p' | sort -u)
+	[ ${#units[@]} = 0 ] || systemctl --root=/ --quiet disable "${units[@]}"
+}
+
+if [ ${#missing[@]} != 0 ]; then
+	echo "setup: installing ${missing[*]}"
+	before=$(installed)
+	# Also after a failure or a signal in the middle.
+	trap 'restore; disable "$before"' EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	forbid
+	apt_install "${missing[@]}"
+	restore
+	disable "$before"
+	trap - EXIT
+fi
+
+# mirrors lists the places to get Debian from: debootstrap's own default (an
+# empty line), then what apt is configured with.
+mirrors() {
+	echo
+	apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Origin: Debian' 'Label: Debian' | sort -u
+}
+
+# unpack makes the folder of the suite $1; the marker comes last.
+unpack() {
+	local suite=$1 root=$cache/$1 mirror
+	while read -r mirror; do
+		rm -rf --one-file-system "$root"
+		mkdir -p "$root"
+		# Unquoted: the default is no argument.
+		if debootstrap --variant=minbase --include="$included" "$suite" "$root" $mirror </dev/null; then
+			rm -rf "$root"/var/cache/apt/archives/*.deb
+			echo "$included" >"$root/.complete"
+			return
+		fi
+	done < <(mirrors)
+	echo "setup: can't unpack Debian $suite into $root: see $root/debootstrap/debootstrap.log" >&2
+	return 1
+}
+
+for suite in "${wanting[@]}"; do
+	echo "setup: unpacking Debian $suite with its OVN (some minutes, once)"
+	unpack "$suite"
+done

@@ -1,0 +1,108 @@
+package model_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGolden loads the files of each archive and checks them against each
+// other. Files below stored/ are the state of the database before: what the
+// input doesn't have anew stays. With the word offline in the comment, what is
+// beyond the input is unknown. The file `want` holds the diagnostics, then the
+// input's resources as they are stored.
+func TestGolden(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			require.NoError(t, err)
+			got := outcome(t, archive)
+			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
+			if *update {
+				if at < 0 {
+					at = len(archive.Files)
+					archive.Files = append(archive.Files, txtar.File{Name: "want"})
+				}
+				archive.Files[at].Data = got
+				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
+				return
+			}
+			require.GreaterOrEqual(t, at, 0, "no file want: run with -update")
+			require.Equal(t, string(archive.Files[at].Data), string(got))
+		})
+	}
+}
+
+func outcome(t *testing.T, archive *txtar.Archive) []byte {
+	var inputs, stored []model.Input
+	for _, f := range archive.Files {
+		input := model.Input{Name: f.Name, Data: f.Data}
+		switch {
+		case f.Name == "want":
+		case strings.HasPrefix(f.Name, "stored/"):
+			stored = append(stored, input)
+		default:
+			inputs = append(inputs, input)
+		}
+	}
+	set, found := model.Load(inputs...)
+	before, faults := model.Load(stored...)
+	require.Empty(t, faults.Errors(), "stored/")
+	all := slices.Clone(set.Resources)
+	for _, r := range before.Resources {
+		r.Source = nil
+		if set.Get(r.ID()) == nil {
+			all = append(all, r)
+		}
+	}
+	offline := strings.Contains(string(archive.Comment), "offline")
+	found = append(found, model.Check(all, before.Get, func(string) bool { return !offline })...)
+	found.Sort()
+
+	var out bytes.Buffer
+	out.WriteString(found.String())
+	if found.HasErrors() {
+		return out.Bytes()
+	}
+	for _, r := range set.Resources {
+		data, err := model.MarshalStored(r)
+		require.NoError(t, err)
+		out.WriteString(string(r.Kind) + " " + string(data) + "\n")
+		again, err := model.ParseStored(r.Kind, data)
+		require.NoError(t, err)
+		require.Equal(t, r.Spec, again.Spec)
+		require.Equal(t, r.Metadata, again.Metadata)
+		require.Empty(t, again.Check().Errors())
+	}
+	return out.Bytes()
+}
+
+// TestKindsAreComplete holds every kind to a good and a bad golden file and to
+// a word on each of its fields.
+func TestKindsAreComplete(t *testing.T) {
+	for _, kind := range model.Kinds() {
+		for _, suffix := range []string{"", "-bad"} {
+			require.FileExists(t, "testdata/"+strings.ToLower(string(kind))+suffix+".txtar")
+		}
+		docs := model.FieldDocs(kind)
+		require.NotEmpty(t, docs)
+		for _, doc := range docs {
+			require.NotEmpty(t, doc.Doc, "%s %s", kind, doc.Path)
+			require.NotEmpty(t, doc.Type, "%s %s", kind, doc.Path)
+		}
+	}
+}

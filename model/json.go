@@ -1,0 +1,110 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// jsonNodes reads a text as a stream of JSON values into YAML documents, with
+// the order of keys and every place kept; false if it is no JSON. YAML is not
+// quite a superset of JSON in yaml.v3: it lacks `\/` and surrogate pairs.
+func jsonNodes(data []byte) ([]*yaml.Node, bool) {
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' {
+		return nil, false
+	}
+	r := newJSONReader(data)
+	var documents []*yaml.Node
+	for {
+		node, err := r.value()
+		if errors.Is(err, io.EOF) {
+			return documents, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		documents = append(documents, &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{node}, Line: node.Line, Column: node.Column})
+	}
+}
+
+type jsonReader struct {
+	decoder      *json.Decoder
+	data         []byte
+	at           int // of line and column
+	line, column int
+}
+
+func newJSONReader(data []byte) *jsonReader {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	return &jsonReader{decoder: decoder, data: data, line: 1, column: 1}
+}
+
+// value reads the next value.
+func (r *jsonReader) value() (*yaml.Node, error) {
+	from := int(r.decoder.InputOffset())
+	token, err := r.decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	for bytes.IndexByte([]byte(" \t\r\n:,"), r.data[from]) >= 0 {
+		from++
+	}
+	r.advance(from)
+	node := &yaml.Node{Kind: yaml.ScalarNode, Line: r.line, Column: r.column}
+	switch value := token.(type) {
+	case json.Delim:
+		return node, r.collection(node, value)
+	case string:
+		node.Tag, node.Value = "!!str", value
+	case json.Number:
+		node.Value = value.String()
+	case bool:
+		node.Tag, node.Value = "!!bool", fmt.Sprint(value)
+	default:
+		node.Tag, node.Value = "!!null", "null"
+	}
+	return node, nil
+}
+
+// collection reads the rest of an object or array. Lists of scalars are
+// written on one line.
+func (r *jsonReader) collection(node *yaml.Node, open json.Delim) error {
+	node.Kind = yaml.MappingNode
+	if open == '[' {
+		node.Kind = yaml.SequenceNode
+	}
+	scalars := true
+	for r.decoder.More() {
+		element, err := r.value()
+		if err != nil {
+			return err
+		}
+		scalars = scalars && element.Kind == yaml.ScalarNode
+		node.Content = append(node.Content, element)
+	}
+	if node.Kind == yaml.SequenceNode && scalars || len(node.Content) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	_, err := r.decoder.Token() // the closing bracket
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// advance moves line and column on to an offset.
+func (r *jsonReader) advance(to int) {
+	passed := r.data[r.at:to]
+	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
+		r.line += bytes.Count(passed, []byte("\n"))
+		r.column, passed = 1, passed[last+1:]
+	}
+	r.column += utf8.RuneCount(passed)
+	r.at = to
+}

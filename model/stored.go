@@ -1,0 +1,99 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"gopkg.in/yaml.v3"
+)
+
+// stored is the form of a resource in the database.
+type stored struct {
+	Metadata Metadata `json:"metadata"`
+	Spec     Spec     `json:"spec"`
+}
+
+// MarshalStored is the resource's metadata and spec as compact JSON: equal
+// for equal resources, byte for byte.
+func MarshalStored(r *Resource) ([]byte, error) {
+	data, err := compactJSON(stored{r.Metadata, r.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", r.ID(), err)
+	}
+	return data, nil
+}
+
+// ParseStored reads what MarshalStored has written. It refuses unknown fields
+// and values that can't be read, but does not check the whole; Resource.Check
+// does.
+func ParseStored(kind Kind, data []byte) (*Resource, error) {
+	spec := NewSpec(kind)
+	if spec == nil {
+		return nil, fmt.Errorf("decode stored resource: there is no kind %s", quote(string(kind)))
+	}
+	document := stored{Spec: spec}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&document); err != nil {
+		return nil, fmt.Errorf("decode stored %s: %w", kind, err)
+	}
+	if document.Spec == nil {
+		return nil, fmt.Errorf("decode stored %s: no spec", kind)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("decode stored %s: more follows the document", kind)
+	}
+	r := &Resource{Kind: kind, Metadata: document.Metadata, Spec: document.Spec}
+	r.Spec.complete(r)
+	return r, nil
+}
+
+// Document is a resource as it is printed, and read by Load.
+type Document struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       Kind     `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	Spec       Spec     `json:"spec"`
+	Status     any      `json:"status,omitempty"`
+}
+
+// Envelope is the resource as a document; a nil status is left out.
+func Envelope(r *Resource, status any) Document {
+	return Document{APIVersion: APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: r.Spec, Status: status}
+}
+
+// EncodeYAML writes documents as one YAML stream, fields in the order of the
+// structs. Load reads the same resources from it.
+func EncodeYAML(w io.Writer, documents ...Document) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	for _, document := range documents {
+		data, err := compactJSON(document)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", document.Kind, document.Metadata.Name, err)
+		}
+		node, err := newJSONReader(data).value()
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", document.Kind, document.Metadata.Name, err)
+		}
+		if err := encoder.Encode(node); err != nil {
+			return fmt.Errorf("write %s %s: %w", document.Kind, document.Metadata.Name, err)
+		}
+	}
+	if err := encoder.Close(); err != nil {
+		return fmt.Errorf("write YAML: %w", err)
+	}
+	return nil
+}
+
+func compactJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

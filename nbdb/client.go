@@ -1,0 +1,256 @@
+package nbdb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	ovsclient "github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// The databases of OVN.
+const (
+	Northbound = "OVN_Northbound"
+	Southbound = "OVN_Southbound"
+)
+
+const (
+	// remoteTimeout is how long one of several remotes may take to answer
+	// before the next is tried.
+	remoteTimeout = 5 * time.Second
+	// electionPause is the time between two rounds over the remotes of a
+	// cluster that is without a leader; an election takes 1 to 2 seconds.
+	electionPause = 100 * time.Millisecond
+)
+
+// Client is a connection to one database. It connects again by itself where
+// the server has gone or, in a cluster, has lost the lead. It may be used
+// from several goroutines.
+type Client struct {
+	remotes    []string
+	shown      string // the remotes as they were given
+	database   string
+	leaderOnly bool
+	tls        *tls.Config
+	log        *slog.Logger
+
+	connecting chan struct{} // holds an element while somebody connects
+
+	mu     sync.Mutex // guards what follows
+	conn   ovsclient.Client
+	schema *Schema
+}
+
+// Dial connects to the first remote that answers, within ctx's deadline.
+// Where all refuse it fails at once; a cluster that is electing a leader is
+// waited for until the deadline.
+func Dial(ctx context.Context, o Options) (*Client, error) {
+	remotes, err := parseRemotes(o.Remotes)
+	if err != nil {
+		return nil, err
+	}
+	config, err := o.tlsConfig(remotes)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		remotes: remotes, shown: o.Remotes, database: o.Database, tls: config,
+		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, connecting: make(chan struct{}, 1),
+	}
+	if c.database == "" {
+		c.database = Northbound
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if _, _, err := c.connected(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() { c.swap(nil, nil) }
+
+// Schema is the schema of the server that was last connected to.
+func (c *Client) Schema() *Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.schema
+}
+
+func (c *Client) current() (ovsclient.Client, *Schema) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn, c.schema
+}
+
+// swap puts a connection in the place of the present one. Closing the old one
+// waits for calls that hang, so it goes on beside us.
+func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		go c.conn.Close()
+	}
+	c.conn = conn
+	if schema != nil {
+		c.schema = schema
+	}
+}
+
+// drop forgets a connection that failed, unless another has replaced it.
+func (c *Client) drop(conn ovsclient.Client) {
+	if present, _ := c.current(); present == conn {
+		c.swap(nil, nil)
+	}
+}
+
+// connected is the connection, made anew where there is none.
+func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, error) {
+	select {
+	case c.connecting <- struct{}{}:
+		defer func() { <-c.connecting }()
+	case <-ctx.Done():
+		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())
+	}
+	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
+		return conn, schema, nil
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)
+	}
+	schema := &Schema{db: conn.Schema()}
+	c.swap(conn, schema)
+	return conn, schema, nil
+}
+
+// connect goes round the remotes until one takes us or there is no hope.
+func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
+	for {
+		var causes []string
+		electing := false
+		for i, remote := range c.remotes {
+			conn, err := c.try(ctx, remote, len(c.remotes)-i)
+			if err == nil {
+				return conn, nil
+			}
+			electing = electing || strings.Contains(err.Error(), "endpoint is not leader")
+			if cause := causeOf(err); len(c.remotes) == 1 {
+				causes = append(causes, cause)
+			} else {
+				causes = append(causes, remote+": "+cause)
+			}
+		}
+		err := errors.New(strings.Join(causes, "; "))
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w (%s)", ctx.Err(), err)
+		}
+		if !electing {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the cluster has no leader: %w (%w)", ctx.Err(), err)
+		case <-time.After(electionPause):
+		}
+	}
+}
+
+// try connects to one remote, the first of left that are still to be tried:
+// one that is silent may not use up the time of the others. The call runs
+// beside us since libovsdb doesn't heed the context everywhere.
+func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Client, error) {
+	if left > 1 {
+		timeout := remoteTimeout
+		if deadline, ok := ctx.Deadline(); ok {
+			timeout = min(timeout, time.Until(deadline)/time.Duration(left))
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	none, err := model.NewClientDBModel(c.database, map[string]model.Model{})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client: %w", err)
+	}
+	conn, err := ovsclient.NewOVSDBClient(none, ovsclient.WithEndpoint(remote),
+		ovsclient.WithLeaderOnly(c.leaderOnly), ovsclient.WithTLSConfig(c.tls))
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- conn.Connect(ctx) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		go conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// causeOf is an error of libovsdb without the layers that repeat the remote.
+func causeOf(err error) string {
+	text := err.Error()
+	for _, layer := range []string{"failed to connect to ", "failed to open connection: "} {
+		if _, rest, ok := strings.Cut(text, layer); ok {
+			text = rest
+			if strings.HasPrefix(layer, "failed to connect") {
+				_, text, _ = strings.Cut(rest, ": ")
+			}
+		}
+	}
+	return strings.ReplaceAll(text, "endpoint is not leader", "not the leader of its cluster")
+}
+
+// transact is the one place that talks to the server. sent is false where
+// certainly nothing was sent. The call runs beside us since libovsdb writes
+// to the socket without heeding the context.
+func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []ovsdb.OperationResult, sent bool, err error) {
+	conn, schema, err := c.connected(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	ops, err := build(schema)
+	if err != nil || len(ops) == 0 {
+		return nil, false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	type answer struct {
+		results []ovsdb.OperationResult
+		err     error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		results, err := conn.Transact(ctx, ops...)
+		done <- answer{results, err}
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-ctx.Done():
+		a.err = ctx.Err()
+	}
+	if a.err != nil {
+		c.drop(conn)
+		return nil, true, fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)
+	}
+	if len(a.results) < len(ops) {
+		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))
+	}
+	return a.results, true, nil
+}

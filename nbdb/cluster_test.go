@@ -1,0 +1,127 @@
+package nbdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startCluster runs three servers of one clustered database.
+func startCluster(t *testing.T) []*server {
+	dir := newDir(t)
+	raft := func(i int) string { return fmt.Sprintf("unix:%s/%d.raft", dir, i) }
+	var servers []*server
+	for i := range 3 {
+		s := &server{t: t, dir: newDir(t)}
+		db := filepath.Join(s.dir, "nb.db")
+		if i == 0 {
+			run(t, "ovsdb-tool", "create-cluster", db, packagedSchema, raft(0))
+		} else {
+			run(t, "ovsdb-tool", "join-cluster", db, Northbound, raft(i), raft(0))
+		}
+		s.args = []string{"--unixctl=" + s.dir + "/ctl", "--remote=punix:" + s.dir + "/db.sock", db}
+		s.start()
+		require.Eventually(t, func() bool { return strings.Contains(s.status(), "Status: cluster member") }, 30*time.Second, 50*time.Millisecond)
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+func (s *server) status() string {
+	return run(s.t, "ovs-appctl", "-t", s.dir+"/ctl", "cluster/status", Northbound)
+}
+
+func leaderOf(t *testing.T, servers []*server) *server {
+	var leader *server
+	require.Eventually(t, func() bool {
+		for _, s := range servers {
+			if s.cmd != nil && strings.Contains(s.status(), "Role: leader") {
+				leader = s
+			}
+		}
+		return leader != nil
+	}, 30*time.Second, 50*time.Millisecond)
+	return leader
+}
+
+// persist commits as a careful caller does: after an unknown outcome it looks
+// whether the row is there.
+func persist(t *testing.T, c *Client, f Fragment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	for {
+		attempt, stop := context.WithTimeout(ctx, 3*time.Second)
+		_, err := c.Commit(attempt, Diff(Fragment{}, f), false)
+		stop()
+		if err == nil {
+			return
+		}
+		var unknown *UnknownOutcomeError
+		require.True(t, errors.As(err, &unknown), "%v", err)
+		s, err := c.Read(ctx, Query{Table: f.Rows[0].Table()})
+		require.NoError(t, err)
+		if s.Get(f.Rows[0].Table(), f.Rows[0].ID()) != nil {
+			return
+		}
+	}
+}
+
+func TestClusterFailover(t *testing.T) {
+	servers := startCluster(t)
+	var remotes []string
+	for _, s := range servers {
+		remotes = append(remotes, s.remote())
+	}
+	all := strings.Join(remotes, ",")
+	c := dial(t, Options{Remotes: all})
+	require.Equal(t, leaderOf(t, servers).remote(), c.conn.CurrentEndpoint())
+	row := func(n int) Fragment {
+		return Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
+	}
+	persist(t, c, row(1))
+
+	// The leader hangs; then it is back, as a follower.
+	old := leaderOf(t, servers)
+	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
+	persist(t, c, row(2))
+	require.NotEqual(t, old.remote(), c.conn.CurrentEndpoint())
+	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
+
+	leaderOf(t, servers).stop()
+	persist(t, c, row(3))
+	persist(t, dial(t, Options{Remotes: all}), row(4))
+	have := read(t, c, Query{Table: TableLogicalSwitch})
+	require.Len(t, have.Rows(TableLogicalSwitch), 4)
+
+	// One of three has no majority: the deadline ends the search for a leader.
+	leaderOf(t, servers).stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	_, err := Dial(ctx, Options{Remotes: all})
+	require.ErrorContains(t, err, all)
+	require.NotContains(t, err.Error(), "\n")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestFollowerIsNotLeader(t *testing.T) {
+	servers := startCluster(t)
+	leader := leaderOf(t, servers)
+	for _, s := range servers {
+		if s == leader {
+			continue
+		}
+		dial(t, Options{Remotes: s.remote()}) // one remote: any server will do
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		_, err := Dial(ctx, Options{Remotes: s.remote(), LeaderOnly: true})
+		cancel()
+		require.ErrorContains(t, err, "not the leader of its cluster")
+	}
+}

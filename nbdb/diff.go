@@ -1,0 +1,225 @@
+package nbdb
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// KeyPrefix starts the keys of external_ids that are ours. Only they are
+// compared, and on a row that exists they are written one by one, so that
+// foreign keys stay. Other keys of a row that we insert are written with it
+// and never looked at again: notes of a run ("ovn-vpc-run:...").
+const KeyPrefix = "ovn-vpc:"
+
+// keyKey is the external_ids key with what the row realises.
+const keyKey = KeyPrefix + "key"
+
+type rowID struct {
+	table string
+	uuid  UUID
+}
+
+func idOf(r Row) rowID { return rowID{r.Table(), r.ID()} }
+
+// Diff is the plan that turns one fragment into another. Edges are compared
+// as they stand in the fragments; what rows hold in their role:"edges" columns
+// is not looked at (EdgesOf gives it as edges). The result doesn't depend on
+// the order of rows, edges and entries.
+func Diff(have, want Fragment) Plan {
+	var p Plan
+	haveRows, wantRows := byID(have.Rows), byID(want.Rows)
+	inserted := map[rowID]*RowChange{}
+	deleted := map[rowID]bool{}
+	for id, w := range wantRows {
+		if h, ok := haveRows[id]; ok {
+			if c, changed := updateOf(h, w); changed {
+				p.Rows = append(p.Rows, c)
+			}
+			continue
+		}
+		c := insertOf(w)
+		inserted[id] = &c
+	}
+	for id, h := range haveRows {
+		if _, ok := wantRows[id]; !ok {
+			p.Rows = append(p.Rows, deleteOf(h))
+			deleted[id] = true
+		}
+	}
+	p.Edges = diffEdges(have.Edges, want.Edges, inserted, deleted)
+	p.Entries = diffEntries(have.Entries, want.Entries)
+	for _, c := range inserted {
+		p.Rows = append(p.Rows, *c)
+	}
+	p.sort()
+	return p
+}
+
+func byID(rows []Row) map[rowID]Row {
+	m := make(map[rowID]Row, len(rows))
+	for _, r := range rows {
+		m[idOf(r)] = r
+	}
+	return m
+}
+
+func changeOf(op Op, r Row) RowChange {
+	return RowChange{Op: op, Table: r.Table(), UUID: r.ID(), Key: r.IDs()[keyKey], Name: nameOf(r)}
+}
+
+func nameOf(r Row) string {
+	t := typeOf(r)
+	i, ok := t.named["name"]
+	if !ok {
+		return ""
+	}
+	name, _ := t.fields[i].get(reflect.ValueOf(r).Elem()).(string)
+	return name
+}
+
+// owned calls f for each owned column of a row but the UUID.
+func owned(r Row, f func(field, reflect.Value)) {
+	v := reflect.ValueOf(r).Elem()
+	for _, fd := range typeOf(r).fields {
+		if fd.role == roleOwned && fd.column != columnUUID {
+			f(fd, v)
+		}
+	}
+}
+
+func insertOf(r Row) RowChange {
+	c := changeOf(Insert, r)
+	owned(r, func(f field, v reflect.Value) {
+		if value := f.get(v); f.matters(value) {
+			c.Columns = append(c.Columns, ColumnChange{Column: f.column, New: value})
+		}
+	})
+	return c
+}
+
+func deleteOf(r Row) RowChange {
+	c := changeOf(Delete, r)
+	owned(r, func(f field, v reflect.Value) {
+		if value := f.get(v); f.matters(value) {
+			c.Columns = append(c.Columns, ColumnChange{Column: f.column, Old: value})
+		}
+	})
+	return c
+}
+
+func updateOf(have, want Row) (RowChange, bool) {
+	c := changeOf(Update, want)
+	h := reflect.ValueOf(have).Elem()
+	owned(want, func(f field, w reflect.Value) {
+		was, is := f.get(h), f.get(w)
+		if f.column == columnExternalIDs {
+			was, is = ownKeys(was.(map[string]string), is.(map[string]string))
+		}
+		if !equalValues(was, is) {
+			c.Columns = append(c.Columns, ColumnChange{Column: f.column, Old: was, New: is})
+		}
+	})
+	return c, len(c.Columns) > 0
+}
+
+// ownKeys are those of our keys whose values differ.
+func ownKeys(have, want map[string]string) (was, is any) {
+	old, fresh := map[string]string{}, map[string]string{}
+	for k, v := range have {
+		if w, ok := want[k]; strings.HasPrefix(k, KeyPrefix) && (!ok || w != v) {
+			old[k] = v
+		}
+	}
+	for k, v := range want {
+		if h, ok := have[k]; strings.HasPrefix(k, KeyPrefix) && (!ok || h != v) {
+			fresh[k] = v
+		}
+	}
+	return old, fresh
+}
+
+func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[rowID]bool) []EdgeChange {
+	had, wanted := edgeSet(have), edgeSet(want)
+	changes := map[Edge]*EdgeChange{} // by the edge without its target
+	change := func(e Edge) *EdgeChange {
+		e.Target = ""
+		c := changes[e]
+		if c == nil {
+			c = &EdgeChange{Table: e.Table, From: e.From, Column: e.Column}
+			changes[e] = c
+		}
+		return c
+	}
+	for e := range wanted {
+		if _, ok := inserted[rowID{e.Table, e.From}]; ok || !had[e] {
+			c := change(e)
+			c.Add = append(c.Add, e.Target)
+		}
+	}
+	for e := range had {
+		if _, ok := inserted[rowID{e.Table, e.From}]; !ok && !wanted[e] {
+			c := change(e)
+			c.Remove = append(c.Remove, e.Target)
+		}
+	}
+	var edges []EdgeChange
+	for _, set := range slices.SortedFunc(maps.Keys(changes), compareEdges) {
+		c, id := changes[set], rowID{set.Table, set.From}
+		slices.Sort(c.Add)
+		slices.Sort(c.Remove)
+		if row, ok := inserted[id]; ok {
+			row.Columns = append(row.Columns, ColumnChange{Column: c.Column, New: toStrings(c.Add)})
+		} else if !deleted[id] {
+			edges = append(edges, *c)
+		}
+	}
+	return edges
+}
+
+func compareEdges(a, b Edge) int {
+	return cmp.Or(compareTables(a.Table, b.Table), cmp.Compare(a.From, b.From),
+		cmp.Compare(a.Column, b.Column), cmp.Compare(a.Target, b.Target))
+}
+
+func edgeSet(edges []Edge) map[Edge]bool {
+	set := make(map[Edge]bool, len(edges))
+	for _, e := range edges {
+		set[e] = true
+	}
+	return set
+}
+
+func toStrings(uuids []UUID) []string {
+	s := make([]string, len(uuids))
+	for i, u := range uuids {
+		s[i] = string(u)
+	}
+	return s
+}
+
+func diffEntries(have, want []Entry) []EntryChange {
+	values := func(entries []Entry) map[Entry]*string { // by the entry without its value
+		m := make(map[Entry]*string, len(entries))
+		for _, e := range entries {
+			value := e.Value
+			e.Value = ""
+			m[e] = &value
+		}
+		return m
+	}
+	had, wanted := values(have), values(want)
+	all := maps.Clone(had)
+	maps.Copy(all, wanted)
+	var changes []EntryChange
+	for e := range all {
+		was, is := had[e], wanted[e]
+		if was != nil && is != nil && *was == *is {
+			continue
+		}
+		changes = append(changes, EntryChange{Table: e.Table, Row: e.Row, Key: e.Key, Old: was, New: is})
+	}
+	return changes
+}

@@ -1,0 +1,323 @@
+package nbdb
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// step is an operation and what a refusal of it means, in words.
+type step struct {
+	op   ovsdb.Operation
+	what string
+}
+
+// Operations are the plan as OVSDB operations (RFC 7047, 5.2) for a server
+// with this schema: preconditions first, then inserts, updates, mutations and
+// deletes. A value that the schema has no place for is a *FeatureError.
+//
+// Besides the plan's own guards these preconditions follow from its changes:
+// an updated row has the old values of the changed columns; a deleted row is
+// there with its key; a row whose sets or keys change is there; a key that is
+// replaced has its old value, a key that is added isn't there with another.
+func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
+	steps, err := p.steps(s)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]ovsdb.Operation, len(steps))
+	for i, st := range steps {
+		ops[i] = st.op
+	}
+	return ops, nil
+}
+
+func (p Plan) steps(s *Schema) ([]step, error) {
+	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, sure: map[rowID]bool{}}
+	for _, c := range p.Rows {
+		switch c.Op {
+		case Insert:
+			b.made[rowID{c.Table, c.UUID}] = true
+		case Delete:
+			b.gone[rowID{c.Table, c.UUID}] = true
+		}
+	}
+	for _, g := range p.Guards {
+		b.guard(g)
+	}
+	for _, c := range p.Rows {
+		b.guardRow(c)
+	}
+	for _, e := range p.Edges {
+		b.guardExists(rowID{e.Table, e.From})
+	}
+	for _, e := range p.Entries {
+		b.guardEntry(e)
+	}
+	for _, c := range p.Rows {
+		switch c.Op {
+		case Insert:
+			b.insert(c)
+		case Update:
+			b.update(c)
+		}
+	}
+	for _, e := range p.Edges {
+		b.edges(e)
+	}
+	for _, e := range p.Entries {
+		b.entry(e)
+	}
+	for _, c := range p.Rows {
+		if c.Op == Delete {
+			b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationDelete, Table: c.Table, Where: isRow(c.UUID)})
+		}
+	}
+	return b.steps, b.err
+}
+
+// builder collects operations and keeps its first error.
+type builder struct {
+	schema *Schema
+	steps  []step
+	err    error
+	made   map[rowID]bool // rows that the plan inserts
+	gone   map[rowID]bool // rows that the plan deletes
+	sure   map[rowID]bool // rows whose existence is guarded
+}
+
+func (b *builder) add(what string, op ovsdb.Operation) {
+	b.steps = append(b.steps, step{op: op, what: what})
+}
+
+func (b *builder) fail(what string, err error) {
+	if b.err == nil {
+		b.err = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// put writes a value into a row on the wire.
+func (b *builder) put(what string, row ovsdb.Row, table, column string, value any) {
+	wire, ok, err := b.schema.encode(table, column, value)
+	if err != nil {
+		b.fail(what, err)
+	} else if ok {
+		row[column] = wire
+	}
+}
+
+func ref(uuid UUID) [2]string { return [2]string{"uuid", string(uuid)} }
+
+// isRow is the condition that picks one row. As the first clause the server
+// looks the row up instead of scanning the table.
+func isRow(uuid UUID) []ovsdb.Condition {
+	return []ovsdb.Condition{{Column: columnUUID, Function: ovsdb.ConditionEqual, Value: ref(uuid)}}
+}
+
+func includes(column string, wire any) ovsdb.Condition {
+	return ovsdb.Condition{Column: column, Function: ovsdb.ConditionIncludes, Value: wire}
+}
+
+// wait is a precondition: the rows that meet the conditions, cut down to the
+// columns, are (==) or are not (!=) the given rows, right now.
+func wait(table string, where []ovsdb.Condition, columns []string, until ovsdb.WaitCondition, rows ...ovsdb.Row) ovsdb.Operation {
+	now := 0
+	return ovsdb.Operation{Op: ovsdb.OperationWait, Table: table, Timeout: &now,
+		Where: where, Columns: columns, Until: string(until), Rows: rows}
+}
+
+// waitRow demands that a row is there, with these pairs in its external_ids
+// and these values.
+func (b *builder) waitRow(what string, id rowID, ids map[string]string, values ovsdb.Row) {
+	where := isRow(id.uuid)
+	if len(ids) > 0 {
+		where = append(where, includes(columnExternalIDs, wireMap(ids)))
+	}
+	if len(values) == 0 {
+		values = ovsdb.Row{columnUUID: ref(id.uuid)}
+	}
+	columns := slices.Sorted(maps.Keys(values))
+	b.add(what, wait(id.table, where, columns, ovsdb.WaitConditionEqual, values))
+	b.sure[id] = true
+}
+
+func (b *builder) guard(g Guard) {
+	what := g.label()
+	if !b.schema.Has(g.Table, "") {
+		b.fail(what, &FeatureError{Table: g.Table, Schema: b.schema.Version(), Since: since(g.Table, "")})
+		return
+	}
+	if g.Row != "" {
+		values := ovsdb.Row{}
+		for column, value := range g.Columns {
+			b.put(what, values, g.Table, column, value)
+		}
+		b.waitRow(what+" is gone or has changed", rowID{g.Table, g.Row}, g.Includes, values)
+		return
+	}
+	var where []ovsdb.Condition
+	if g.Match != "" {
+		where = append(where, includes(g.Match, ref(g.Ref)))
+	}
+	if len(g.Includes) > 0 {
+		where = append(where, includes(columnExternalIDs, wireMap(g.Includes)))
+	}
+	if len(where) == 0 {
+		b.fail(what, fmt.Errorf("a guard without a row needs a condition"))
+		return
+	}
+	b.guardNames(g, what, where)
+}
+
+// guardNames demands that exactly the rows of these names meet the
+// conditions. That none does can't be said with an empty list of rows, which
+// libovsdb leaves out of the message. So the rows that would meet them are
+// given one known name in this transaction, and the wait demands that the
+// result is not just that name: it holds only for no row at all, and where
+// there is one the transaction is refused and the name never written.
+func (b *builder) guardNames(g Guard, what string, where []ovsdb.Condition) {
+	column := b.schema.nameColumn(g.Table)
+	if len(g.Names) == 0 {
+		marked := ovsdb.Row{column: "-"}
+		b.add(what, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: g.Table, Where: where, Row: marked})
+		b.add(what+": there is one by now",
+			wait(g.Table, where, []string{column}, ovsdb.WaitConditionNotEqual, marked))
+		return
+	}
+	var rows []ovsdb.Row
+	for _, name := range g.Names {
+		rows = append(rows, ovsdb.Row{column: name})
+	}
+	b.add(what+" are others by now", wait(g.Table, where, []string{column}, ovsdb.WaitConditionEqual, rows...))
+}
+
+func (b *builder) guardRow(c RowChange) {
+	id := rowID{c.Table, c.UUID}
+	switch c.Op {
+	case Update:
+		var ids map[string]string
+		values := ovsdb.Row{}
+		for _, col := range c.Columns {
+			if col.Column == columnExternalIDs {
+				ids, _ = col.Old.(map[string]string)
+				continue
+			}
+			b.put(c.label(), values, c.Table, col.Column, col.Old)
+		}
+		b.waitRow(c.label()+" is gone or has changed", id, ids, values)
+	case Delete:
+		var ids map[string]string
+		if c.Key != "" {
+			ids = map[string]string{keyKey: c.Key}
+		}
+		b.waitRow(c.label()+" is gone", id, ids, nil)
+	}
+}
+
+// guardExists demands that a row is there that the plan neither inserts nor
+// deletes: a mutation of a row that is gone is no error by itself.
+func (b *builder) guardExists(id rowID) {
+	if !b.made[id] && !b.gone[id] && !b.sure[id] {
+		b.waitRow(label(id.table, id.uuid, "", "")+" is gone", id, nil, nil)
+	}
+}
+
+func (b *builder) guardEntry(e EntryChange) {
+	id := rowID{e.Table, e.Row}
+	if e.Old == nil {
+		b.guardExists(id)
+		return
+	}
+	what := fmt.Sprintf("%s, external_ids:%s has changed", label(e.Table, e.Row, "", ""), e.Key)
+	b.waitRow(what, id, map[string]string{e.Key: *e.Old}, nil)
+}
+
+func (b *builder) insert(c RowChange) {
+	row := ovsdb.Row{}
+	for _, col := range c.Columns {
+		b.put(c.label(), row, c.Table, col.Column, col.New)
+	}
+	if len(row) == 0 {
+		// libovsdb leaves an empty row out of the message.
+		row[columnExternalIDs] = wireMap(nil)
+	}
+	if !b.schema.Has(c.Table, "") {
+		b.fail(c.label(), &FeatureError{Table: c.Table, Schema: b.schema.Version(), Since: since(c.Table, "")})
+	}
+	b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
+}
+
+func (b *builder) update(c RowChange) {
+	row := ovsdb.Row{}
+	for _, col := range c.Columns {
+		if col.Column == columnExternalIDs {
+			was, _ := col.Old.(map[string]string)
+			is, _ := col.New.(map[string]string)
+			b.keys(c.label(), rowID{c.Table, c.UUID}, was, is)
+			continue
+		}
+		b.put(c.label(), row, c.Table, col.Column, col.New)
+	}
+	if len(row) > 0 {
+		b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: c.Table, Where: isRow(c.UUID), Row: row})
+	}
+}
+
+// keys exchanges pairs in the external_ids of a row. Inserting a key that is
+// there leaves it as it is; so the wait after it refuses the transaction
+// where somebody else has added the key with another value meanwhile.
+func (b *builder) keys(what string, id rowID, was, is map[string]string) {
+	var mutations []ovsdb.Mutation
+	if len(was) > 0 {
+		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
+			Mutator: ovsdb.MutateOperationDelete, Value: wireMap(was)})
+	}
+	if len(is) > 0 {
+		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
+			Mutator: ovsdb.MutateOperationInsert, Value: wireMap(is)})
+	}
+	if len(mutations) == 0 {
+		return
+	}
+	b.add(what, ovsdb.Operation{Op: ovsdb.OperationMutate, Table: id.table, Where: isRow(id.uuid), Mutations: mutations})
+	if len(is) > 0 {
+		b.waitRow(what+": external_ids have changed", id, is, nil)
+	}
+}
+
+func (b *builder) edges(e EdgeChange) {
+	if b.gone[rowID{e.Table, e.From}] {
+		return
+	}
+	what := label(e.Table, e.From, "", "") + ", column " + e.Column
+	if !b.schema.Has(e.Table, e.Column) {
+		b.fail(what, &FeatureError{Table: e.Table, Column: e.Column,
+			Schema: b.schema.Version(), Since: since(e.Table, e.Column)})
+		return
+	}
+	op := ovsdb.Operation{Op: ovsdb.OperationMutate, Table: e.Table, Where: isRow(e.From)}
+	if len(e.Remove) > 0 {
+		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
+			Mutator: ovsdb.MutateOperationDelete, Value: referenceSet(e.Remove)})
+	}
+	if len(e.Add) > 0 {
+		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
+			Mutator: ovsdb.MutateOperationInsert, Value: referenceSet(e.Add)})
+	}
+	if len(op.Mutations) > 0 {
+		b.add(what, op)
+	}
+}
+
+func (b *builder) entry(e EntryChange) {
+	pair := func(value *string) map[string]string {
+		if value == nil {
+			return nil
+		}
+		return map[string]string{e.Key: *value}
+	}
+	what := label(e.Table, e.Row, "", "") + ", external_ids:" + e.Key
+	b.keys(what, rowID{e.Table, e.Row}, pair(e.Old), pair(e.New))
+}

@@ -1,0 +1,211 @@
+// Package translate turns resources into rows of the northbound database:
+// pure functions, one file per kind, no I/O.
+package translate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// The external_ids of owned rows.
+const (
+	KeyOwner    = nbdb.KeyPrefix + "owner"    // the installation
+	KeyKey      = nbdb.KeyPrefix + "key"      // kind and path of what the row realises
+	KeyVPC      = nbdb.KeyPrefix + "vpc"      // the VPC the row belongs to
+	KeySpec     = nbdb.KeyPrefix + "spec"     // principal row: metadata and spec
+	KeyDigest   = nbdb.KeyPrefix + "digest"   // principal row: a short hash of spec and manager
+	KeyManager  = nbdb.KeyPrefix + "manager"  // principal row: who brought the resource
+	KeyOffering = nbdb.KeyPrefix + "offering" // a VPC's router: the offering it uses
+
+	// KeyVPCSpec and KeyTierSpec are second copies of a spec, kept in a row that
+	// outlives the principal one when somebody deletes that by hand.
+	KeyVPCSpec  = nbdb.KeyPrefix + "vpc-spec"
+	KeyTierSpec = nbdb.KeyPrefix + "tier-spec"
+
+	// KeyAttachmentPrefix and the name: a second copy of an attachment's spec, in
+	// its tier's registry. The key is the attachment's, not the registry's own.
+	KeyAttachmentPrefix = "ovn-vpc-attachment:"
+	// KeyOfferingPrefix and the name: an offering, in NB_Global.
+	KeyOfferingPrefix = nbdb.KeyPrefix + "offering/"
+)
+
+// Runtime notes in a tier's registry: written by the engine, no part of the
+// desired state.
+const (
+	// NoteEpoch changes with every claim that its row's UUID does not lock.
+	NoteEpoch = "ovn-vpc-run:epoch"
+	// NoteFreedPrefix and an address: when the address was freed (Unix seconds).
+	NoteFreedPrefix = "ovn-vpc-run:freed/"
+)
+
+// namespace makes the row UUIDs (RFC 9562, version 5) this project's own.
+const namespace = "3f0f3c0c-6b0d-5d55-9c3c-3b8d5f0a7e51"
+
+// RowUUID is the UUID of the row that realises key in table, for owner.
+func RowUUID(owner, table, key string) nbdb.UUID {
+	ns := uuid.MustParse(namespace)
+	return nbdb.UUID(uuid.NewSHA1(ns, []byte(owner+"\x00"+table+"\x00"+key)).String())
+}
+
+// Digest is a short hash of a stored resource, for preconditions.
+func Digest(stored []byte, manager string) string {
+	h := sha256.New()
+	h.Write(stored)
+	h.Write([]byte{0})
+	h.Write([]byte(manager))
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Names of rows.
+
+// RouterName is a VPC's Logical_Router.
+func RouterName(vpc string) string { return vpc }
+
+// SwitchName is a tier's Logical_Switch.
+func SwitchName(vpc, tier string) string { return vpc + "/" + tier }
+
+// RouterPortName is a tier's Logical_Router_Port.
+func RouterPortName(vpc, tier string) string { return vpc + "/" + tier + "/gw" }
+
+// SwitchRouterPortName is the Logical_Switch_Port that joins a tier's switch
+// to the router.
+func SwitchRouterPortName(vpc, tier string) string { return vpc + "/" + tier + "/rtr" }
+
+// PortGroupName is a list's home. Names of port groups have no hyphens; names
+// of resources have no underscores, so nothing collides.
+func PortGroupName(vpc, acl string) string {
+	return strings.ReplaceAll("ovnvpc."+vpc+"."+acl, "-", "_")
+}
+
+// RegistryName is a tier's registry: a Port_Group without ports that keeps
+// the tier's bookkeeping off the switch's row, whose change would make
+// ovn-northd recompute.
+func RegistryName(vpc, tier string) string {
+	return strings.ReplaceAll("ovnvpc."+vpc+"."+tier+".attachments", "-", "_")
+}
+
+// Keys.
+
+func vpcKey(vpc string) string                  { return "vpc/" + vpc }
+func vpcPolicyKey(vpc, what string) string      { return "vpc-policy/" + vpc + "/" + what }
+func tierKey(vpc, tier string) string           { return "tier/" + vpc + "/" + tier }
+func tierGatewayKey(vpc, tier string) string    { return "tier-gateway/" + vpc + "/" + tier }
+func tierRouterPortKey(vpc, tier string) string { return "tier-router-port/" + vpc + "/" + tier }
+func registryKey(vpc, tier string) string       { return "tier-registry/" + vpc + "/" + tier }
+func aclKey(vpc, acl string) string             { return "acl/" + vpc + "/" + acl }
+
+func tierACLKey(vpc, tier, direction string, priority int) string {
+	return fmt.Sprintf("tier-acl/%s/%s/%s/%d", vpc, tier, direction, priority)
+}
+
+func tierDHCPKey(vpc, tier string, p netip.Prefix) string {
+	return "tier-dhcp/" + vpc + "/" + tier + "/" + p.String()
+}
+
+func ruleKey(vpc, acl string, r model.Rule, family string) string {
+	key := "acl-rule/" + vpc + "/" + acl + "/" + string(r.Direction) + "/" + strconv.Itoa(r.Number)
+	if family != "" {
+		key += "/" + family
+	}
+	return key
+}
+
+func defaultKey(vpc, acl string, d model.Direction) string {
+	return "acl-default/" + vpc + "/" + acl + "/" + string(d)
+}
+
+// AddressKey is the key of an attachment's port: its VPC and first address,
+// so that the row's UUID is the lock on the address.
+func AddressKey(vpc string, a netip.Addr) string { return "address/" + vpc + "/" + a.String() }
+
+// UUIDs that other packages refer to.
+
+// RouterUUID is the row of a VPC's router.
+func RouterUUID(owner, vpc string) nbdb.UUID {
+	return RowUUID(owner, nbdb.TableLogicalRouter, vpcKey(vpc))
+}
+
+// SwitchUUID is the row of a tier's switch.
+func SwitchUUID(owner, vpc, tier string) nbdb.UUID {
+	return RowUUID(owner, nbdb.TableLogicalSwitch, tierKey(vpc, tier))
+}
+
+// RegistryUUID is the row of a tier's registry.
+func RegistryUUID(owner, vpc, tier string) nbdb.UUID {
+	return RowUUID(owner, nbdb.TablePortGroup, registryKey(vpc, tier))
+}
+
+// PortGroupUUID is the row of a list's home.
+func PortGroupUUID(owner, vpc, acl string) nbdb.UUID {
+	return RowUUID(owner, nbdb.TablePortGroup, aclKey(vpc, acl))
+}
+
+// DefaultUUID is the row of a list's default verdict. Every list has it, so
+// the switches that refer to it are the list's users.
+func DefaultUUID(owner, vpc, acl string, d model.Direction) nbdb.UUID {
+	return RowUUID(owner, nbdb.TableACL, defaultKey(vpc, acl, d))
+}
+
+// PortUUID is the row of an attachment's port.
+func PortUUID(owner, vpc string, first netip.Addr) nbdb.UUID {
+	return RowUUID(owner, nbdb.TableLogicalSwitchPort, AddressKey(vpc, first))
+}
+
+// ResourceOf tells which resource a row's key belongs to. For the port of an
+// attachment the key alone doesn't say: ok is false, the row's spec does.
+func ResourceOf(key string) (id model.ID, ok bool) {
+	parts := strings.SplitN(key, "/", 4)
+	if len(parts) < 2 {
+		return model.ID{}, false
+	}
+	name := ""
+	if len(parts) > 2 {
+		name = parts[2]
+	}
+	switch parts[0] {
+	case "vpc", "vpc-policy":
+		return model.ID{Kind: model.KindVPC, Name: parts[1]}, true
+	case "tier", "tier-gateway", "tier-router-port", "tier-registry", "tier-acl", "tier-dhcp":
+		return model.ID{Kind: model.KindTier, VPC: parts[1], Name: name}, name != ""
+	case "acl", "acl-rule", "acl-default":
+		if model.BuiltinACL(name) != nil {
+			return model.ID{Kind: model.KindVPC, Name: parts[1]}, true
+		}
+		return model.ID{Kind: model.KindACL, VPC: parts[1], Name: name}, name != ""
+	}
+	return model.ID{}, false
+}
+
+// RouterMAC is the MAC of a tier's router port: in the range
+// 0e:58:00:00:00:00/ff:fe:00:00:00:00, by which rules know that a packet
+// comes from or goes to the router.
+func RouterMAC(vpc string, gateways []netip.Addr) model.MAC {
+	for _, g := range gateways {
+		if g.Is4() {
+			b := g.As4()
+			return model.MAC(fmt.Sprintf("0e:58:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3]))
+		}
+	}
+	sum := sha256.Sum256([]byte(vpc + "\x00" + gateways[0].String()))
+	return model.MAC(fmt.Sprintf("0e:59:%02x:%02x:%02x:%02x", sum[0], sum[1], sum[2], sum[3]))
+}
+
+// LinkLocal is the EUI-64 link-local address of a MAC (RFC 4291, appendix A).
+func LinkLocal(mac model.MAC) netip.Addr {
+	var b [6]byte
+	for i := range b {
+		v, _ := strconv.ParseUint(string(mac[3*i:3*i+2]), 16, 8)
+		b[i] = byte(v)
+	}
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80,
+		8: b[0] ^ 2, 9: b[1], 10: b[2], 11: 0xff, 12: 0xfe, 13: b[3], 14: b[4], 15: b[5]})
+}

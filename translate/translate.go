@@ -1,0 +1,112 @@
+package translate
+
+import (
+	"fmt"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// Context is what a translation may look at besides the resource itself.
+type Context struct {
+	// Owner is the installation that owns the rows.
+	Owner string
+	// Global is the UUID of the row of NB_Global.
+	Global nbdb.UUID
+	// Lookup finds another resource of the same desired state, nil if there is
+	// none.
+	Lookup func(model.ID) *model.Resource
+	// Tiers lists the tiers of a VPC, in the order of their names.
+	Tiers func(vpc string) []*model.Resource
+}
+
+func (c Context) tier(vpc, name string) *model.TierSpec {
+	r := c.Lookup(model.ID{Kind: model.KindTier, VPC: vpc, Name: name})
+	if r == nil {
+		return nil
+	}
+	return r.Spec.(*model.TierSpec)
+}
+
+func (c Context) vpc(name string) *model.VPCSpec {
+	r := c.Lookup(model.ID{Kind: model.KindVPC, Name: name})
+	if r == nil {
+		return nil
+	}
+	return r.Spec.(*model.VPCSpec)
+}
+
+// acl finds a list, the built-in ones included.
+func (c Context) acl(vpc, name string) *model.ACLSpec {
+	if b := model.BuiltinACL(name); b != nil {
+		return b
+	}
+	r := c.Lookup(model.ID{Kind: model.KindACL, VPC: vpc, Name: name})
+	if r == nil {
+		return nil
+	}
+	return r.Spec.(*model.ACLSpec)
+}
+
+// Fragment translates one resource. Its references must have been checked
+// (model.Check): one that is missing is an error of the caller's.
+func Fragment(r *model.Resource, c Context) (nbdb.Fragment, error) {
+	b := &builder{Context: c, resource: r}
+	var err error
+	switch spec := r.Spec.(type) {
+	case *model.VPCSpec:
+		err = b.vpcRows(spec)
+	case *model.VPCOfferingSpec:
+		err = b.offeringEntry()
+	case *model.TierSpec:
+		err = b.tierRows(spec)
+	case *model.ACLSpec:
+		err = b.aclRows(spec)
+	case *model.AttachmentSpec:
+		err = b.attachmentRows(spec)
+	default:
+		err = fmt.Errorf("no translation for kind %s", r.Kind)
+	}
+	if err != nil {
+		return nbdb.Fragment{}, fmt.Errorf("translating %s: %w", r.ID(), err)
+	}
+	return b.Fragment, nil
+}
+
+// builder collects the fragment of one resource.
+type builder struct {
+	Context
+	nbdb.Fragment
+	resource *model.Resource
+}
+
+// ids are the external_ids of a row that realises key.
+func (b *builder) ids(key string) map[string]string {
+	m := b.resource.Metadata
+	vpc := m.VPC
+	if b.resource.Kind == model.KindVPC {
+		vpc = m.Name
+	}
+	return map[string]string{KeyOwner: b.Owner, KeyKey: key, KeyVPC: vpc}
+}
+
+// principal are the external_ids of the resource's principal row.
+func (b *builder) principal(key string) (map[string]string, error) {
+	stored, err := model.MarshalStored(b.resource)
+	if err != nil {
+		return nil, err
+	}
+	ids := b.ids(key)
+	ids[KeySpec] = string(stored)
+	ids[KeyDigest] = Digest(stored, b.resource.Manager)
+	ids[KeyManager] = b.resource.Manager
+	return ids, nil
+}
+
+func (b *builder) row(r nbdb.Row) { b.Rows = append(b.Rows, r) }
+
+func (b *builder) edge(table string, from nbdb.UUID, column string, target nbdb.UUID) {
+	b.Edges = append(b.Edges, nbdb.Edge{Table: table, From: from, Column: column, Target: target})
+}
+
+func (b *builder) uuid(table, key string) nbdb.UUID { return RowUUID(b.Owner, table, key) }

@@ -72,13 +72,27 @@ func (e *Engine) Apply(ctx context.Context, set *model.Set, prune bool, wait Wai
 // users go too.
 func (e *Engine) Delete(ctx context.Context, ids []model.ID, cascade bool, wait Wait) (*Result, error) {
 	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
-		return e.PlanDelete(ctx, ids, cascade)
+		if attempt == 0 {
+			return e.PlanDelete(ctx, ids, cascade)
+		}
+		// By now some may be gone, by our own hand.
+		return e.plan(ctx, wish{remove: ids, cascade: cascade}, attempt)
 	})
 }
 
-// PlanDelete is what Delete would do.
+// PlanDelete is what Delete would do. What does not exist is a *NotFoundError.
 func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (*Plan, error) {
-	return e.plan(ctx, wish{remove: ids, cascade: cascade}, 0)
+	wish := wish{remove: ids, cascade: cascade}
+	w, err := e.read(ctx, e.scopeOf(wish))
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if w.resources[id] == nil {
+			return nil, &NotFoundError{id}
+		}
+	}
+	return e.planIn(ctx, w, wish, 0)
 }
 
 // ReplaceACL exchanges the list in force at a tier's boundary, in one

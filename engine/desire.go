@@ -45,13 +45,13 @@ func (w *world) before(id model.ID) *model.Resource {
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	d := &desire{world: w, resources: maps.Clone(w.resources)}
 	for _, r := range wish.put {
-		put := *r
+		put := asInput(r)
 		put.Manager = e.Manager
 		if old := w.before(r.ID()); old != nil {
 			put.Manager = old.Manager
 		}
-		d.resources[r.ID()] = &put
-		d.input = append(d.input, &put)
+		d.resources[r.ID()] = put
+		d.input = append(d.input, put)
 	}
 	remove := wish.remove
 	if wish.prune {
@@ -61,6 +61,15 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	e.allocate(d, attempt)
 	d.found = append(d.found, model.Check(sorted(d.resources), w.before, func(string) bool { return true })...)
 	return d
+}
+
+// asInput is a copy that checks take for input: one with a source.
+func asInput(r *model.Resource) *model.Resource {
+	put := *r
+	if put.Source == nil {
+		put.Source = &model.Source{}
+	}
+	return &put
 }
 
 // pruned are the resources that an earlier apply of this manager brought into
@@ -86,7 +95,7 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 // remove takes resources out, and refuses what others still use.
 func (d *desire) remove(ids []model.ID, cascade bool) {
 	gone := map[model.ID]bool{}
-	all := sorted(d.resources)
+	users := model.Users(sorted(d.resources))
 	for queue := slices.Clone(ids); len(queue) > 0; queue = queue[1:] {
 		id := queue[0]
 		if gone[id] || d.world.resources[id] == nil {
@@ -94,19 +103,66 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 		}
 		gone[id] = true
 		if cascade {
-			queue = append(queue, model.Users(all, id)...)
+			for _, user := range users[id] {
+				if !names(user, id) {
+					queue = append(queue, user)
+				}
+			}
 		}
 	}
 	for id := range gone {
 		delete(d.resources, id)
 	}
-	left := sorted(d.resources)
+	if cascade {
+		d.forgetTiers(gone)
+	}
+	users = model.Users(sorted(d.resources))
 	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
 		stored := d.world.resources[id]
 		d.removed = append(d.removed, stored)
-		if users := model.Users(left, id); len(users) > 0 {
+		if left := users[id]; len(left) > 0 {
 			d.found = append(d.found, fault(stored, "it is in use by %s",
-				"delete those first, or delete with --cascade", listIDs(users)))
+				"delete those first, or delete with --cascade", listIDs(left)))
+		}
+	}
+}
+
+// names tells whether a resource only names another one as a far side: a list
+// whose rules name a tier. A cascade takes the tier out of such a list, instead
+// of going on to the list, the tiers that it guards and all that is in them.
+func names(user, id model.ID) bool {
+	return user.Kind == model.KindACL && id.Kind == model.KindTier
+}
+
+// forgetTiers takes tiers that go out of the lists that stay. A tier that is
+// not there matches nothing, so a rule that names no other far side goes too:
+// without one it would match everything.
+func (d *desire) forgetTiers(gone map[model.ID]bool) {
+	for _, r := range sorted(d.resources) {
+		spec, ok := r.Spec.(*model.ACLSpec)
+		if !ok {
+			continue
+		}
+		left := *spec
+		left.Rules = []model.Rule{}
+		changed := false
+		for _, rule := range spec.Rules {
+			tiers := slices.DeleteFunc(slices.Clone(rule.Tiers), func(t string) bool {
+				return gone[model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: t}]
+			})
+			if len(tiers) != len(rule.Tiers) {
+				changed = true
+				if rule.Tiers = tiers; len(tiers)+len(rule.CIDRs) == 0 {
+					continue
+				}
+			}
+			left.Rules = append(left.Rules, rule)
+		}
+		if changed {
+			put := asInput(r)
+			put.Spec = &left
+			d.resources[r.ID()] = put
+			d.input = append(d.input, put)
 		}
 	}
 }

@@ -93,7 +93,7 @@ type driftFinder struct {
 func newDriftFinder(e *Engine, w *world) *driftFinder {
 	d := &desire{world: w, resources: maps.Clone(w.resources)}
 	for _, r := range w.lost {
-		d.resources[r.ID()] = r
+		d.resources[r.ID()] = asInput(r)
 	}
 	f := &driftFinder{engine: e, desire: d, names: map[nbdb.UUID]model.ID{}, report: DriftReport{Faults: []DriftFault{}}}
 	for _, bad := range model.Check(sorted(d.resources), w.before, func(string) bool { return true }).Errors() {

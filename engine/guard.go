@@ -23,6 +23,8 @@ type guarder struct {
 	ports   map[nbdb.UUID][]nbdb.UUID // a switch's or the router's ports
 	epochs  map[string]string         // by tier
 
+	freed map[string]map[netip.Addr]int64 // a tier's tombstones
+
 	tx    *nbdb.Plan
 	seen  map[string]bool
 	noted map[nbdb.UUID]int // tombstones that tx adds, by registry
@@ -30,7 +32,7 @@ type guarder struct {
 
 func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	g := &guarder{engine: e, desire: d, vpc: vpc, digests: maps.Clone(d.world.digests),
-		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{}}
+		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{}, freed: map[string]map[netip.Addr]int64{}}
 	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
 		g.ports[sw.UUID] = sw.Ports
 	}
@@ -229,7 +231,11 @@ func (g *guarder) tombstones(c *change, tier string) {
 		return
 	}
 	now := strconv.FormatInt(g.engine.Now().Unix(), 10)
-	known := g.desire.world.freed(g.vpc, tier)
+	known, read := g.freed[tier]
+	if !read {
+		known = g.desire.world.freed(g.vpc, tier)
+		g.freed[tier] = known
+	}
 	fresh := 0
 	for _, a := range c.before.Spec.(*model.AttachmentSpec).Addresses {
 		if _, noted := known[a]; noted || slices.Contains(kept, a) || g.noted[registry] >= maxTombstones {

@@ -32,8 +32,8 @@ type world struct {
 	parents   map[nbdb.UUID]nbdb.Edge // the edge that holds a port or a policy
 	stored    map[nbdb.UUID]model.ID  // what a principal row stores
 	copies    map[model.ID][]nbdb.Entry
-	strays    []nbdb.Row              // owned rows that belong to no known resource
-	lost      []*model.Resource       // resources whose principal row is gone, from their second copy
+	strays    []nbdb.Row        // owned rows that belong to no known resource
+	lost      []*model.Resource // resources whose principal row is gone, from their second copy
 	unread    []unreadable
 	// counts for the capacity of the whole database, all owners
 	datapaths int

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 

@@ -106,7 +106,7 @@ func (g *Guest) plug(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read its MAC: %w", err)
 	}
-	if g.ns, err = newNamespace(g.hypervisor.lab.id + "-" + g.Spec.Name); err != nil {
+	if g.ns, err = newNamespace(ctx, g.hypervisor.lab.id+"-"+g.Spec.Name); err != nil {
 		return err
 	}
 	acceptRA := "0"
@@ -138,11 +138,11 @@ func (g *Guest) configure() error {
 	}
 	routes := append([]GuestRoute(nil), g.Spec.Routes...)
 	for _, gateway := range g.Spec.Gateways {
-		any := netip.IPv4Unspecified()
+		everywhere := netip.IPv4Unspecified()
 		if gateway.Is6() {
-			any = netip.IPv6Unspecified()
+			everywhere = netip.IPv6Unspecified()
 		}
-		routes = append(routes, GuestRoute{Destination: netip.PrefixFrom(any, 0), Via: gateway})
+		routes = append(routes, GuestRoute{Destination: netip.PrefixFrom(everywhere, 0), Via: gateway})
 	}
 	for _, route := range routes {
 		if err := g.AddRoute(route); err != nil {
@@ -167,17 +167,18 @@ func (g *Guest) AddRoute(route GuestRoute) error {
 // AddAddress gives eth0 a further address.
 func (g *Guest) AddAddress(address netip.Prefix) error { return g.ns.address(guestPort, address) }
 
-// Unplug takes the guest out of the hypervisor and removes it.
+// Unplug takes the guest out of the hypervisor and removes it, with the
+// processes that run inside.
 func (g *Guest) Unplug(ctx context.Context) error {
 	_, err := g.hypervisor.Vsctl(ctx, "--if-exists", "del-port", "br-int", g.port)
-	if err = errors.Join(err, g.remove()); err != nil {
+	if err = errors.Join(err, g.remove(ctx)); err != nil {
 		return fmt.Errorf("unplug the guest %s: %w", g.Spec.Name, err)
 	}
 	return nil
 }
 
 // remove removes the guest, whatever the hypervisor still says of it.
-func (g *Guest) remove() error {
+func (g *Guest) remove(ctx context.Context) error {
 	var errs []error
 	if g.ns != nil {
 		errs = append(errs, g.ns.closeSockets())
@@ -189,7 +190,7 @@ func (g *Guest) remove() error {
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
 			err = nil
 		}
-		errs = append(errs, err, g.ns.delete())
+		errs = append(errs, err, g.ns.delete(ctx))
 		g.ns = nil
 	}
 	l := g.hypervisor.lab
@@ -211,6 +212,10 @@ func (g *Guest) WaitInstalled(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Do runs f inside the guest: sockets that f opens and processes that it starts
+// are the guest's, if it does so on its own goroutine.
+func (g *Guest) Do(f func() error) error { return g.ns.do(f) }
 
 // Exec runs a program of this machine inside the guest and returns its
 // standard output and standard error.

@@ -98,7 +98,7 @@ func (h *Hypervisor) attach(ctx context.Context) (err error) {
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return fmt.Errorf("make its folder: %w", err)
 	}
-	if h.ns, err = newNamespace(h.lab.id + "-" + h.Name); err != nil {
+	if h.ns, err = newNamespace(ctx, h.lab.id+"-"+h.Name); err != nil {
 		return err
 	}
 	central := h.lab.central
@@ -141,7 +141,11 @@ func (h *Hypervisor) Kill(ctx context.Context, names ...string) error {
 	var errs []error
 	for _, d := range slices.Backward(h.daemons()) {
 		if slices.Contains(names, d.name) {
-			errs = append(errs, d.kill(ctx))
+			process, err := d.find()
+			if process != nil {
+				err = kill(ctx, process)
+			}
+			errs = append(errs, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -155,8 +159,7 @@ func (h *Hypervisor) stop(ctx context.Context) error {
 	if h.ns == nil {
 		return nil
 	}
-	err := h.Kill(ctx, "ovsdb", "vswitchd", "controller")
-	return errors.Join(err, h.ns.delete())
+	return h.ns.delete(ctx)
 }
 
 // Run runs a program of OVN or Open vSwitch on the hypervisor and returns its
@@ -182,6 +185,11 @@ func (h *Hypervisor) Vsctl(ctx context.Context, args ...string) (string, error) 
 	return h.Run(ctx, "ovs-vsctl", append([]string{"--db=" + h.db()}, args...)...)
 }
 
+// Appctl runs ovs-appctl(8) on the hypervisor's ovs-vswitchd.
+func (h *Hypervisor) Appctl(ctx context.Context, args ...string) (string, error) {
+	return h.Run(ctx, "ovs-appctl", append([]string{"--target=" + filepath.Join(h.dir, "vswitchd.ctl")}, args...)...)
+}
+
 // Flows is the number of OpenFlow flows on the integration bridge (ovs-ofctl(8),
 // dump-aggregate).
 func (h *Hypervisor) Flows(ctx context.Context) (int, error) {
@@ -194,24 +202,4 @@ func (h *Hypervisor) Flows(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("on %s: ovs-ofctl dump-aggregate names no flow_count: %q", h.Name, out)
 	}
 	return strconv.Atoi(match[1])
-}
-
-// kill ends the process by SIGKILL if it runs.
-func (d *daemon) kill(ctx context.Context) error {
-	process, err := d.find()
-	if process == nil {
-		return err
-	}
-	defer process.Release()
-	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill process %d (%s): %w", process.Pid, d.name, err)
-	}
-	ended, err := ends(ctx, process, patience)
-	if err == nil && !ended {
-		err = fmt.Errorf("it runs %v after SIGKILL", patience)
-	}
-	if err != nil {
-		return fmt.Errorf("kill process %d (%s): %w", process.Pid, d.name, err)
-	}
-	return nil
 }

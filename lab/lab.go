@@ -9,10 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -107,7 +105,7 @@ func (l *Lab) up(ctx context.Context) error {
 	if _, err := FindBinaries("", "", "ethtool", "ping"); err != nil {
 		return err
 	}
-	if err := l.claim(); err != nil {
+	if err := l.claim(ctx); err != nil {
 		return err
 	}
 	bin, err := FindBinaries(l.options.Root, l.dir, "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ovn-controller", "ovn-trace")
@@ -137,10 +135,10 @@ func (l *Lab) each(f func(*Hypervisor) error) error {
 
 // claim takes the first identity of this process that is free, by making the
 // central namespace of that name, and the folder.
-func (l *Lab) claim() error {
+func (l *Lab) claim(ctx context.Context) error {
 	for n := 0; l.central == nil; n++ {
 		id := fmt.Sprintf("%s%d-%d", namePrefix, os.Getpid(), n)
-		central, err := newNamespace(id + "-central")
+		central, err := newNamespace(ctx, id+"-central")
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -207,7 +205,7 @@ func (l *Lab) Down(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	for _, g := range l.Guests() {
-		errs = append(errs, g.remove())
+		errs = append(errs, g.remove(ctx))
 	}
 	errs = append(errs, l.each(func(h *Hypervisor) error { return h.stop(ctx) }))
 	l.Hypervisors = nil
@@ -216,7 +214,7 @@ func (l *Lab) Down(ctx context.Context) error {
 		l.sandbox = nil
 	}
 	if l.central != nil {
-		errs = append(errs, l.central.delete())
+		errs = append(errs, l.central.delete(ctx))
 		l.central = nil
 	}
 	if l.options.Dir == "" && l.dir != "" {
@@ -231,7 +229,7 @@ func (l *Lab) Down(ctx context.Context) error {
 
 // Sweep removes what labs have left behind whose process has ended without
 // Down: their namespaces with the processes in them, and temporary folders.
-func Sweep() error {
+func Sweep(ctx context.Context) error {
 	ours := regexp.MustCompile(`^` + namePrefix + `([0-9]+)-[0-9]+(-.*)?$`)
 	var errs []error
 	for _, dir := range []string{netnsDir, os.TempDir()} {
@@ -245,7 +243,7 @@ func Sweep() error {
 				continue
 			}
 			if dir == netnsDir {
-				errs = append(errs, sweepNetns(entry.Name()))
+				errs = append(errs, removeNetns(ctx, entry.Name()))
 			} else {
 				errs = append(errs, os.RemoveAll(filepath.Join(dir, entry.Name())))
 			}
@@ -255,27 +253,6 @@ func Sweep() error {
 		return fmt.Errorf("remove what labs have left: %w", err)
 	}
 	return nil
-}
-
-// sweepNetns ends the processes in a namespace and removes it.
-func sweepNetns(name string) error {
-	pids, err := processes(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another sweep was faster
-	}
-	if err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		id, err := strconv.Atoi(pid)
-		if err == nil {
-			err = syscall.Kill(id, syscall.SIGKILL)
-		}
-		if err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end process %s in the network namespace %s: %w", pid, name, err)
-		}
-	}
-	return removeNetns(name)
 }
 
 // NB is the remote of the northbound database, reachable from outside the
@@ -292,12 +269,20 @@ func (l *Lab) Sandbox() *Sandbox { return l.sandbox }
 func (l *Lab) Dir() string { return l.dir }
 
 // WaitHV waits until every hypervisor has realised what is in the northbound
-// database (ovn-nbctl(8), --wait=hv). It says nothing of guests that were
-// plugged since: see Guest.WaitInstalled.
+// database (ovn-nbctl(8), --wait=hv), and its datapath no more acts by older
+// flows that it has cached. It says nothing of guests that were plugged since:
+// see Guest.WaitInstalled.
 func (l *Lab) WaitHV(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, labTimeout)
 	defer cancel()
-	if _, err := l.sandbox.NBCtl(ctx, "--wait=hv", "sync"); err != nil {
+	_, err := l.sandbox.NBCtl(ctx, "--wait=hv", "sync")
+	if err == nil {
+		err = l.each(func(h *Hypervisor) error {
+			_, err := h.Appctl(ctx, "revalidator/wait")
+			return err
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("wait for the hypervisors: %w", err)
 	}
 	return nil

@@ -267,11 +267,13 @@ func TestLabEstablishedConnections(t *testing.T) {
 		conn, err := one.Dial(ctx, network, netip.MustParseAddrPort("10.10.1.6:8080"))
 		require.NoError(t, err)
 		requireEcho(t, lab.Answered, conn)
-		_, err = l.Sandbox().NBCtl(ctx, "--wait=hv", "acl-add", "sw", "to-lport", "200", network, "drop")
+		_, err = l.Sandbox().NBCtl(ctx, "acl-add", "sw", "to-lport", "200", network, "drop")
 		require.NoError(t, err)
+		require.NoError(t, l.WaitHV(ctx))
 		requireEcho(t, lab.TimedOut, conn)
-		_, err = l.Sandbox().NBCtl(ctx, "--wait=hv", "acl-del", "sw", "to-lport", "200", network)
+		_, err = l.Sandbox().NBCtl(ctx, "acl-del", "sw", "to-lport", "200", network)
 		require.NoError(t, err)
+		require.NoError(t, l.WaitHV(ctx))
 		requireEcho(t, lab.Answered, conn)
 	}
 }
@@ -316,7 +318,7 @@ func TestSweep(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	dir := strings.TrimSpace(line)
-	require.NoError(t, lab.Sweep())
+	require.NoError(t, lab.Sweep(t.Context()))
 	require.Len(t, leftovers(t, dir), 3, "a lab whose process lives is left alone")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
@@ -324,14 +326,14 @@ func TestSweep(t *testing.T) {
 	pids, err := filepath.Glob(filepath.Join(dir, "*", "*.pid"))
 	require.NoError(t, err)
 	require.Len(t, pids, 6)
-	var processes []string
+	processes := make([]string, 0, len(pids))
 	for _, file := range pids {
 		pid, err := os.ReadFile(file)
 		require.NoError(t, err)
 		processes = append(processes, filepath.Join("/proc", strings.TrimSpace(string(pid)), "exe"))
 	}
 
-	require.NoError(t, lab.Sweep())
+	require.NoError(t, lab.Sweep(t.Context()))
 	require.Empty(t, leftovers(t, dir))
 	gone := func() bool {
 		return !slices.ContainsFunc(processes, func(exe string) bool { _, err := os.Readlink(exe); return err == nil })
@@ -355,6 +357,26 @@ func TestLabRefuses(t *testing.T) {
 		require.FileExists(t, filepath.Join(foreign, "letter"))
 		require.Equal(t, before, namespaces(t))
 	}
+}
+
+func TestLabCleansUpWhenInterrupted(t *testing.T) {
+	before := namespaces(t)
+	interrupted := 0
+	for wait := 10 * time.Millisecond; wait < time.Second; wait = wait * 3 / 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		l, err := lab.Up(ctx, lab.Options{Hypervisors: 2, Root: labtest.Root()})
+		cancel()
+		if err == nil {
+			require.NoError(t, l.Down(t.Context()))
+		} else {
+			interrupted++
+		}
+		require.Equal(t, before, namespaces(t))
+		folders, err := filepath.Glob(filepath.Join(os.TempDir(), fmt.Sprintf("ovnlab%d-*", os.Getpid())))
+		require.NoError(t, err)
+		require.Empty(t, folders)
+	}
+	require.GreaterOrEqual(t, interrupted, 3)
 }
 
 func TestLabRefusesGuests(t *testing.T) {

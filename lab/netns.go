@@ -12,7 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"strconv"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -36,7 +36,7 @@ type namespace struct {
 
 // newNamespace makes a namespace; a name in use is an fs.ErrExist. Its
 // interfaces have no IPv6 unless sysctl turns it on.
-func newNamespace(name string) (*namespace, error) {
+func newNamespace(ctx context.Context, name string) (*namespace, error) {
 	n := &namespace{name: name, handle: netns.None()}
 	err := onThread(func() (err error) {
 		n.handle, err = netns.NewNamed(name)
@@ -55,7 +55,7 @@ func newNamespace(name string) (*namespace, error) {
 		err = n.up("lo")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make the network namespace %s: %w", name, err), n.delete())
+		return nil, errors.Join(fmt.Errorf("make the network namespace %s: %w", name, err), n.delete(ctx))
 	}
 	return n, nil
 }
@@ -87,9 +87,9 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// delete closes this process's sockets in the namespace and takes its name
-// away. The namespace and its interfaces go with the last process in it.
-func (n *namespace) delete() error {
+// delete closes this process's sockets in the namespace, ends the processes
+// there, and takes its name away: the namespace goes, with its interfaces.
+func (n *namespace) delete(ctx context.Context) error {
 	err := n.closeSockets()
 	if n.link != nil {
 		n.link.Close()
@@ -97,17 +97,77 @@ func (n *namespace) delete() error {
 	if n.handle.IsOpen() {
 		err = errors.Join(err, n.handle.Close())
 	}
-	return errors.Join(err, removeNetns(n.name))
+	return errors.Join(err, removeNetns(ctx, n.name))
 }
 
-func removeNetns(name string) error {
+// removeNetns ends the processes in a namespace and removes it. It is no error
+// if there is none.
+func removeNetns(ctx context.Context, name string) error {
+	members, err := processes(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, process := range members {
+		err = errors.Join(err, kill(ctx, process))
+	}
 	path := filepath.Join(netnsDir, name)
 	// EINVAL: a file that never became a mount.
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount the network namespace %s: %w", name, err)
+	if e := unix.Unmount(path, unix.MNT_DETACH); e != nil && !errors.Is(e, unix.EINVAL) && !errors.Is(e, unix.ENOENT) {
+		err = errors.Join(err, e)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err = errors.Join(err, remove(path)); err != nil {
 		return fmt.Errorf("remove the network namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// processes returns the processes in the namespace of that name, without this
+// one: a thread of it may be passing through.
+func processes(name string) ([]*os.Process, error) {
+	var want unix.Stat_t
+	if err := unix.Stat(filepath.Join(netnsDir, name), &want); err != nil {
+		return nil, fmt.Errorf("look at the network namespace %s: %w", name, err)
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var members []*os.Process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		// The handle first, then the look, as with a daemon.
+		process, err := os.FindProcess(pid)
+		if err != nil {
+			return nil, fmt.Errorf("find process %d: %w", pid, err)
+		}
+		var have unix.Stat_t
+		if unix.Stat(filepath.Join("/proc", entry.Name(), "ns/net"), &have) == nil && have.Dev == want.Dev && have.Ino == want.Ino {
+			members = append(members, process)
+		} else if err := process.Release(); err != nil {
+			return nil, fmt.Errorf("release process %d: %w", pid, err)
+		}
+	}
+	return members, nil
+}
+
+// kill ends a process by SIGKILL and releases it.
+func kill(ctx context.Context, process *os.Process) error {
+	err := process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		return process.Release()
+	}
+	ended := false
+	if err == nil {
+		ended, err = ends(ctx, process, patience)
+	}
+	if err == nil && !ended {
+		err = fmt.Errorf("it runs %v after SIGKILL", patience)
+	}
+	if err = errors.Join(err, process.Release()); err != nil {
+		return fmt.Errorf("kill process %d: %w", process.Pid, err)
 	}
 	return nil
 }
@@ -219,25 +279,4 @@ func (n *namespace) veth(ctx context.Context, local string, peer *namespace, rem
 		return fmt.Errorf("connect %s of %s with %s of %s: %w", local, n.name, remote, peer.name, err)
 	}
 	return errors.Join(n.checksums(ctx, local), peer.checksums(ctx, remote), n.up(local), peer.up(remote))
-}
-
-// processes returns the ids of the processes in the namespace of that name.
-func processes(name string) ([]string, error) {
-	var want unix.Stat_t
-	if err := unix.Stat(filepath.Join(netnsDir, name), &want); err != nil {
-		return nil, fmt.Errorf("look at the network namespace %s: %w", name, err)
-	}
-	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	var pids []string
-	for _, link := range links {
-		var have unix.Stat_t
-		// A process that is gone by now is not in the namespace.
-		if unix.Stat(link, &have) == nil && have.Dev == want.Dev && have.Ino == want.Ino {
-			pids = append(pids, strings.Split(link, "/")[2])
-		}
-	}
-	return pids, nil
 }

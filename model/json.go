@@ -32,9 +32,13 @@ func jsonNodes(data []byte) ([]*yaml.Node, bool) {
 	}
 }
 
+// maxJSONDepth keeps the reader's recursion small; bounded refuses far less.
+const maxJSONDepth = 1000
+
 type jsonReader struct {
 	decoder      *json.Decoder
 	data         []byte
+	depth        int
 	at           int // of line and column
 	line, column int
 }
@@ -75,6 +79,10 @@ func (r *jsonReader) value() (*yaml.Node, error) {
 // collection reads the rest of an object or array. Lists of scalars are
 // written on one line.
 func (r *jsonReader) collection(node *yaml.Node, open json.Delim) error {
+	if r.depth++; r.depth > maxJSONDepth {
+		return errors.New("nested too deeply")
+	}
+	defer func() { r.depth-- }()
 	node.Kind = yaml.MappingNode
 	if open == '[' {
 		node.Kind = yaml.SequenceNode

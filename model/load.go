@@ -37,26 +37,23 @@ func (s *Set) VPCs() []string {
 	return sortedKeys(names)
 }
 
-// maxFaults bounds the diagnostics of one Load: the rest is counted.
+// maxFaults bounds the diagnostics of one Load: what follows is not read.
 const maxFaults = 1000
 
 // loader collects what the inputs hold.
 type loader struct {
-	set    *Set
-	found  Diagnostics
-	more   int // faults beyond maxFaults
-	types  map[reflect.Type][]property
-	failed bool
+	set   *Set
+	found Diagnostics
+	types map[reflect.Type][]property
 }
 
 func (l *loader) report(d Diagnostic) {
-	l.failed = l.failed || d.Severity == LevelError
-	if len(l.found) >= maxFaults {
-		l.more++
-		return
+	if !l.full() {
+		l.found = append(l.found, d)
 	}
-	l.found = append(l.found, d)
 }
+
+func (l *loader) full() bool { return len(l.found) >= maxFaults }
 
 // Load reads resources, fills in defaults and checks each by itself. It
 // reports all faults, sorted by place; with an error among them the Set is
@@ -67,12 +64,8 @@ func Load(inputs ...Input) (*Set, Diagnostics) {
 		l.input(input)
 	}
 	l.found.Sort()
-	if l.more > 0 {
-		level := LevelWarning
-		if l.failed {
-			level = LevelError
-		}
-		l.found = append(l.found, Diagnostic{Severity: level, Problem: fmt.Sprintf("%d further faults are not shown", l.more), Fix: "mend those shown first"})
+	if l.full() {
+		l.found = append(l.found, Diagnostic{Severity: LevelError, Problem: fmt.Sprintf("after %d faults the rest is not read", maxFaults), Fix: "mend those shown first"})
 	}
 	return l.set, l.found
 }
@@ -84,6 +77,9 @@ func (l *loader) input(input Input) {
 	}
 	documents := 0
 	for _, part := range split(input.Data) {
+		if l.full() {
+			return
+		}
 		documents += l.part(input.Name, part)
 	}
 	if documents == 0 {
@@ -137,6 +133,9 @@ func (l *loader) document(d *decoder, root *yaml.Node) {
 		return
 	}
 	for i, item := range items.Content {
+		if l.full() {
+			return
+		}
 		item = target(item)
 		d := &decoder{file: d.file, offset: d.offset, report: l.report, types: l.types}
 		if item.Kind != yaml.MappingNode {
@@ -209,28 +208,30 @@ func (l *loader) finish(d *decoder, r *Resource) {
 }
 
 func (d *decoder) kind(root, n *yaml.Node, r *Resource) {
-	var names []string
-	for _, kind := range Kinds() {
-		names = append(names, string(kind))
-	}
-	if n == nil {
-		d.fault(root, "kind", "is missing", "one of "+strings.Join(names, ", "))
-		return
-	}
 	var name string
-	d.value(n, "kind", reflect.ValueOf(&name).Elem())
-	if name == "" {
-		return
+	if n != nil {
+		d.value(n, "kind", reflect.ValueOf(&name).Elem())
 	}
 	if _, ok := Kind(name).info(); ok {
 		r.Kind = Kind(name)
 		return
 	}
+	var names []string
+	for _, kind := range Kinds() {
+		names = append(names, string(kind))
+	}
 	fix := suggest(name, names, "one of "+strings.Join(names, ", "))
 	if kind, ok := ParseKind(name); ok {
 		fix = "write " + string(kind)
 	}
-	d.fault(n, "kind", "there is no kind "+quote(name), fix)
+	switch {
+	case n == nil:
+		d.fault(root, "kind", "is missing", fix)
+	case name != "":
+		d.fault(n, "kind", "there is no kind "+quote(name), fix)
+	case n.Kind == yaml.ScalarNode && n.Value == "":
+		d.fault(n, "kind", "is empty", fix)
+	}
 }
 
 func (d *decoder) version(root, n *yaml.Node) {

@@ -324,36 +324,41 @@ func (c *crossChecker) acl(r *Resource, spec *ACLSpec) {
 	}
 }
 
-// Users are the resources of a set that refer to one, in the order of the
-// set: they keep it from being deleted.
-func Users(set []*Resource, id ID) []ID {
-	var users []ID
+// Users tells who in a set refers to a resource, in the order of the set:
+// they keep it from being deleted.
+func Users(set []*Resource) map[ID][]ID {
+	users := make(map[ID][]ID)
 	for _, r := range set {
-		if r.ID() != id && refersTo(r, id) {
-			users = append(users, r.ID())
+		for _, id := range r.references() {
+			if list := users[id]; len(list) == 0 || list[len(list)-1] != r.ID() {
+				users[id] = append(list, r.ID())
+			}
 		}
 	}
 	return users
 }
 
-func refersTo(r *Resource, id ID) bool {
-	if id.Kind == KindVPC {
-		return r.Metadata.VPC == id.Name
-	}
-	if id.VPC != r.Metadata.VPC {
-		return false
+// references are the resources that one refers to, each at least once.
+func (r *Resource) references() []ID {
+	var ids []ID
+	if !r.Kind.Global() {
+		ids = append(ids, ID{Kind: KindVPC, Name: r.Metadata.VPC})
 	}
 	switch spec := r.Spec.(type) {
 	case *VPCSpec:
-		return id.Kind == KindVPCOffering && spec.Offering == id.Name
+		if spec.Offering != "" {
+			ids = append(ids, ID{Kind: KindVPCOffering, Name: spec.Offering})
+		}
 	case *TierSpec:
-		return id.Kind == KindACL && spec.ACL == id.Name
+		ids = append(ids, ID{Kind: KindACL, VPC: r.Metadata.VPC, Name: spec.ACL})
 	case *AttachmentSpec:
-		return id.Kind == KindTier && spec.Tier == id.Name
+		ids = append(ids, ID{Kind: KindTier, VPC: r.Metadata.VPC, Name: spec.Tier})
 	case *ACLSpec:
-		return id.Kind == KindTier && slices.ContainsFunc(spec.Rules, func(rule Rule) bool {
-			return slices.Contains(rule.Tiers, id.Name)
-		})
+		for _, rule := range spec.Rules {
+			for _, tier := range rule.Tiers {
+				ids = append(ids, ID{Kind: KindTier, VPC: r.Metadata.VPC, Name: tier})
+			}
+		}
 	}
-	return false
+	return ids
 }

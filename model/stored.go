@@ -39,8 +39,8 @@ func ParseStored(kind Kind, data []byte) (*Resource, error) {
 	if err := decoder.Decode(&document); err != nil {
 		return nil, fmt.Errorf("decode stored %s: %w", kind, err)
 	}
-	if document.Spec == nil {
-		return nil, fmt.Errorf("decode stored %s: no spec", kind)
+	if document.Metadata.Name == "" || document.Spec == nil {
+		return nil, fmt.Errorf("decode stored %s: no name or no spec", kind)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return nil, fmt.Errorf("decode stored %s: more follows the document", kind)
@@ -67,6 +67,9 @@ func Envelope(r *Resource, status any) Document {
 // EncodeYAML writes documents as one YAML stream, fields in the order of the
 // structs. Load reads the same resources from it.
 func EncodeYAML(w io.Writer, documents ...Document) error {
+	if len(documents) == 0 {
+		return nil // yaml.v3 can't close a stream without a document
+	}
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
 	for _, document := range documents {

@@ -21,27 +21,36 @@ type part struct {
 
 // split cuts a text before each line that starts a document. Such a line
 // always does, also within a scalar (YAML 1.2.2, 9.1.2 and 9.2), so that a
-// document that can't be read doesn't hide the faults of the next.
+// document that can't be read doesn't hide the faults of the next. Parts
+// without content are left out.
 func split(data []byte) []part {
 	var parts []part
-	start, startLine, content := 0, 0, false
+	start, startLine := 0, 0
+	started, content := false, false // a document, something in it
 	for at, line := 0, 0; at < len(data); line++ {
 		end := len(data)
 		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		}
 		text := data[at:end]
+		trimmed := bytes.TrimSpace(text)
 		marker := bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || bytes.IndexByte([]byte(" \t\r\n"), text[3]) >= 0)
-		if marker && content {
-			parts = append(parts, part{startLine, data[start:at]})
-			start, startLine = at, line
+		if marker && started {
+			if content {
+				parts = append(parts, part{startLine, data[start:at]})
+			}
+			start, startLine, content = at, line, false
 		}
 		// Comments and directives belong to the document that follows.
-		trimmed := bytes.TrimSpace(text)
-		content = content || len(trimmed) > 0 && trimmed[0] != '#' && text[0] != '%'
+		bare := len(trimmed) == 0 || trimmed[0] == '#' || text[0] == '%'
+		started = started || !bare
+		content = content || !bare && !(marker && len(trimmed) == 3)
 		at = end
 	}
-	return append(parts, part{startLine, data[start:]})
+	if content {
+		parts = append(parts, part{startLine, data[start:]})
+	}
+	return parts
 }
 
 // binary reports an input that is no text.

@@ -135,34 +135,46 @@ func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, erro
 
 // connect goes round the remotes until one takes us or there is no hope.
 func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
+	var before error // why the round before the present one failed
 	for {
-		var causes []string
-		electing := false
-		for i, remote := range c.remotes {
-			conn, err := c.try(ctx, remote, len(c.remotes)-i)
-			if err == nil {
-				return conn, nil
-			}
-			electing = electing || strings.Contains(err.Error(), "endpoint is not leader")
-			if cause := causeOf(err); len(c.remotes) == 1 {
-				causes = append(causes, cause)
-			} else {
-				causes = append(causes, remote+": "+cause)
-			}
+		conn, electing, err := c.round(ctx)
+		if err == nil {
+			return conn, nil
 		}
-		err := errors.New(strings.Join(causes, "; "))
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w (%s)", ctx.Err(), err)
+			if before != nil {
+				err = before // it says more than that the time is up
+			}
+			return nil, fmt.Errorf("%w (%w)", err, ctx.Err())
 		}
 		if !electing {
 			return nil, err
 		}
+		before = err
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the cluster has no leader: %w (%w)", ctx.Err(), err)
 		case <-time.After(electionPause):
 		}
 	}
+}
+
+// round tries each remote once. electing says whether one answered that it
+// is not the leader of its cluster.
+func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing bool, err error) {
+	var causes []string
+	for i, remote := range c.remotes {
+		conn, err := c.try(ctx, remote, len(c.remotes)-i)
+		if err == nil {
+			return conn, false, nil
+		}
+		electing = electing || strings.Contains(err.Error(), "endpoint is not leader")
+		cause := causeOf(err)
+		if len(c.remotes) > 1 {
+			cause = remote + ": " + cause
+		}
+		causes = append(causes, cause)
+	}
+	return nil, electing, errors.New(strings.Join(causes, "; "))
 }
 
 // try connects to one remote, the first of left that are still to be tried:
@@ -196,6 +208,9 @@ func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Cl
 	}
 	if err != nil {
 		go conn.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err() // libovsdb may have wrapped it beyond recognition
+		}
 		return nil, err
 	}
 	return conn, nil
@@ -203,6 +218,9 @@ func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Cl
 
 // causeOf is an error of libovsdb without the layers that repeat the remote.
 func causeOf(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer"
+	}
 	text := err.Error()
 	for _, layer := range []string{"failed to connect to ", "failed to open connection: "} {
 		if _, rest, ok := strings.Cut(text, layer); ok {

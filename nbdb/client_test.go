@@ -129,11 +129,11 @@ func TestServerRestart(t *testing.T) {
 // transaction may hang beyond the deadline, and its outcome is unknown.
 func TestServerStopsInTheMiddle(t *testing.T) {
 	s := startServer(t, packagedSchema)
-	for _, ports := range []int{1, 20000} {
+	for ports, timeout := range map[int]time.Duration{1: time.Second, 20000: 5 * time.Second} {
 		c := s.dial()
 		plan := Diff(Fragment{}, manyPortsOf(uid(ports), ports))
 		require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		start := time.Now()
 		_, err := c.Commit(ctx, plan, false)
 		cancel()
@@ -141,7 +141,7 @@ func TestServerStopsInTheMiddle(t *testing.T) {
 		var unknown *UnknownOutcomeError
 		require.ErrorAs(t, err, &unknown)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(start), 5*time.Second)
+		require.Less(t, time.Since(start), time.Minute)
 		read(t, c, Query{Table: TableLogicalSwitch}) // the client goes on
 	}
 	c := s.dial()
@@ -330,4 +330,25 @@ func TestSSL(t *testing.T) {
 		require.False(t, strings.Contains(err.Error(), "PRIVATE KEY"), "a key in a message")
 		require.NotContains(t, err.Error(), "\n")
 	}
+}
+
+// TestOneClientManyUsers commits from several goroutines at once.
+func TestOneClientManyUsers(t *testing.T) {
+	c := startServer(t, packagedSchema).dial()
+	base := Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(1), Name: "s", ExternalIDs: ids("s")}}}
+	commit(t, c, Diff(Fragment{}, base))
+	const users = 50
+	errs := make(chan error, users)
+	for i := range users {
+		go func() {
+			port := &LogicalSwitchPort{UUID: uid(100 + i), Name: fmt.Sprint(i), ExternalIDs: ids(fmt.Sprint(i))}
+			_, err := c.Commit(t.Context(), Diff(Fragment{}, Fragment{Rows: []Row{port},
+				Edges: []Edge{{Table: TableLogicalSwitch, From: uid(1), Column: "ports", Target: port.UUID}}}), false)
+			errs <- err
+		}()
+	}
+	for range users {
+		require.NoError(t, <-errs)
+	}
+	require.Len(t, Lookup[*LogicalSwitch](read(t, c), uid(1)).Ports, users)
 }

@@ -89,10 +89,10 @@ func refusal(r ovsdb.OperationResult, what string) error {
 // bumpSteps raise nb_cfg and read it. libovsdb leaves an empty condition out
 // of the message, so the one row is picked by a condition that always holds.
 func bumpSteps() []step {
-	any := []ovsdb.Condition{{Column: columnUUID, Function: ovsdb.ConditionNotEqual,
+	theRow := []ovsdb.Condition{{Column: columnUUID, Function: ovsdb.ConditionNotEqual,
 		Value: ref("00000000-0000-0000-0000-000000000000")}}
 	return []step{
-		{what: "NB_Global, column nb_cfg", op: ovsdb.Operation{Op: ovsdb.OperationMutate, Table: TableNBGlobal, Where: any,
+		{what: "NB_Global, column nb_cfg", op: ovsdb.Operation{Op: ovsdb.OperationMutate, Table: TableNBGlobal, Where: theRow,
 			Mutations: []ovsdb.Mutation{{Column: "nb_cfg", Mutator: ovsdb.MutateOperationAdd, Value: 1}}}},
 		{what: "NB_Global, column nb_cfg", op: ovsdb.Operation{Op: ovsdb.OperationSelect, Table: TableNBGlobal,
 			Columns: []string{"nb_cfg"}}},

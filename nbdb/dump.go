@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,7 +183,7 @@ func quote(s string) string {
 }
 
 func quoteKey(key string) string {
-	if key != "" && regexp.MustCompile(`^[\w./:-]*$`).MatchString(key) {
+	if plainKey(key) {
 		return key
 	}
 	return strconv.Quote(key)

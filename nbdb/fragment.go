@@ -34,9 +34,10 @@ type Fragment struct {
 // With Row set, that row must exist, hold every pair of Includes in its
 // external_ids, and have exactly the values of Columns.
 //
-// With Row empty, exactly the rows named in Names must match the conditions:
-// their Match column (a set of references) includes Ref, or their
-// external_ids include Includes.
+// With Row empty, exactly the rows named in Names must meet the conditions,
+// no row at all where Names is empty: their Match column (references) includes
+// Ref, and their external_ids hold Includes, each where it is given. Rows are
+// told apart by their name alone.
 type Guard struct {
 	Table    string            `json:"table"`
 	Row      UUID              `json:"row,omitempty"`

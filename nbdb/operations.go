@@ -1,6 +1,7 @@
 package nbdb
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,17 +45,16 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 			b.gone[rowID{c.Table, c.UUID}] = true
 		}
 	}
-	for _, g := range p.Guards {
-		b.guard(g)
-	}
+	b.guards(p.Guards)
 	for _, c := range p.Rows {
 		b.guardRow(c)
 	}
 	for _, e := range p.Edges {
 		b.guardExists(rowID{e.Table, e.From})
 	}
-	for _, e := range p.Entries {
-		b.guardEntry(e)
+	entries := groupEntries(p.Entries)
+	for _, e := range entries {
+		b.guardEntries(e)
 	}
 	for _, c := range p.Rows {
 		switch c.Op {
@@ -67,8 +67,8 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 	for _, e := range p.Edges {
 		b.edges(e)
 	}
-	for _, e := range p.Entries {
-		b.entry(e)
+	for _, e := range entries {
+		b.keys(e.what(), e.id, e.was, e.is)
 	}
 	for _, c := range p.Rows {
 		if c.Op == Delete {
@@ -143,10 +143,34 @@ func (b *builder) waitRow(what string, id rowID, ids map[string]string, values o
 	b.sure[id] = true
 }
 
+// guards writes each precondition once, however many plans have brought it.
+func (b *builder) guards(guards []Guard) {
+	seen := make(map[string]bool, len(guards))
+	for _, g := range guards {
+		text, err := json.Marshal(g)
+		if err != nil {
+			b.fail(g.label(), err)
+			continue
+		}
+		if !seen[string(text)] {
+			b.guard(g)
+		}
+		seen[string(text)] = true
+	}
+}
+
+// require fails where the server lacks a column, or with an empty column a table.
+func (b *builder) require(what, table, column string) bool {
+	if b.schema.Has(table, column) {
+		return true
+	}
+	b.fail(what, &FeatureError{Table: table, Column: column, Schema: b.schema.Version(), Since: since(table, column)})
+	return false
+}
+
 func (b *builder) guard(g Guard) {
 	what := g.label()
-	if !b.schema.Has(g.Table, "") {
-		b.fail(what, &FeatureError{Table: g.Table, Schema: b.schema.Version(), Since: since(g.Table, "")})
+	if !b.require(what, g.Table, g.Match) {
 		return
 	}
 	if g.Row != "" {
@@ -224,14 +248,53 @@ func (b *builder) guardExists(id rowID) {
 	}
 }
 
-func (b *builder) guardEntry(e EntryChange) {
-	id := rowID{e.Table, e.Row}
-	if e.Old == nil {
-		b.guardExists(id)
+// rowEntries are all entries of one row: they are written at once, so that
+// many cost no more than the row.
+type rowEntries struct {
+	id      rowID
+	was, is map[string]string
+}
+
+func (e rowEntries) what() string {
+	keys := slices.Sorted(maps.Keys(e.was))
+	if len(e.is) > 0 {
+		keys = slices.Sorted(maps.Keys(e.is))
+	}
+	what := label(e.id.table, e.id.uuid, "", "") + ", external_ids:" + keys[0]
+	if len(keys) > 1 {
+		what += fmt.Sprintf(" and %d more", len(keys)-1)
+	}
+	return what
+}
+
+// groupEntries groups entries by row, in the order of the rows' first ones.
+func groupEntries(entries []EntryChange) []rowEntries {
+	var groups []rowEntries
+	at := map[rowID]int{}
+	for _, e := range entries {
+		id := rowID{e.Table, e.Row}
+		i, ok := at[id]
+		if !ok {
+			i = len(groups)
+			at[id] = i
+			groups = append(groups, rowEntries{id: id, was: map[string]string{}, is: map[string]string{}})
+		}
+		if e.Old != nil {
+			groups[i].was[e.Key] = *e.Old
+		}
+		if e.New != nil {
+			groups[i].is[e.Key] = *e.New
+		}
+	}
+	return groups
+}
+
+func (b *builder) guardEntries(e rowEntries) {
+	if len(e.was) == 0 {
+		b.guardExists(e.id)
 		return
 	}
-	what := fmt.Sprintf("%s, external_ids:%s has changed", label(e.Table, e.Row, "", ""), e.Key)
-	b.waitRow(what, id, map[string]string{e.Key: *e.Old}, nil)
+	b.waitRow(e.what()+" has changed", e.id, e.was, nil)
 }
 
 func (b *builder) insert(c RowChange) {
@@ -243,9 +306,7 @@ func (b *builder) insert(c RowChange) {
 		// libovsdb leaves an empty row out of the message.
 		row[columnExternalIDs] = wireMap(nil)
 	}
-	if !b.schema.Has(c.Table, "") {
-		b.fail(c.label(), &FeatureError{Table: c.Table, Schema: b.schema.Version(), Since: since(c.Table, "")})
-	}
+	b.require(c.label(), c.Table, "")
 	b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
 }
 
@@ -292,9 +353,7 @@ func (b *builder) edges(e EdgeChange) {
 		return
 	}
 	what := label(e.Table, e.From, "", "") + ", column " + e.Column
-	if !b.schema.Has(e.Table, e.Column) {
-		b.fail(what, &FeatureError{Table: e.Table, Column: e.Column,
-			Schema: b.schema.Version(), Since: since(e.Table, e.Column)})
+	if !b.require(what, e.Table, e.Column) {
 		return
 	}
 	op := ovsdb.Operation{Op: ovsdb.OperationMutate, Table: e.Table, Where: isRow(e.From)}
@@ -309,15 +368,4 @@ func (b *builder) edges(e EdgeChange) {
 	if len(op.Mutations) > 0 {
 		b.add(what, op)
 	}
-}
-
-func (b *builder) entry(e EntryChange) {
-	pair := func(value *string) map[string]string {
-		if value == nil {
-			return nil
-		}
-		return map[string]string{e.Key: *value}
-	}
-	what := label(e.Table, e.Row, "", "") + ", external_ids:" + e.Key
-	b.keys(what, rowID{e.Table, e.Row}, pair(e.Old), pair(e.New))
 }

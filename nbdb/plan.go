@@ -72,13 +72,15 @@ func (p Plan) Empty() bool {
 	return len(p.Rows) == 0 && len(p.Edges) == 0 && len(p.Entries) == 0
 }
 
-// Merge adds another plan, to be carried out in the same transaction. The two
-// must not change the same row or entry.
-func (p *Plan) Merge(q Plan) {
-	p.Guards = append(p.Guards, q.Guards...)
-	p.Rows = append(p.Rows, q.Rows...)
-	p.Edges = append(p.Edges, q.Edges...)
-	p.Entries = append(p.Entries, q.Entries...)
+// Merge adds other plans, to be carried out in the same transaction. No two
+// may change the same row or entry. Many plans are best merged in one call.
+func (p *Plan) Merge(others ...Plan) {
+	for _, q := range others {
+		p.Guards = append(p.Guards, q.Guards...)
+		p.Rows = append(p.Rows, q.Rows...)
+		p.Edges = append(p.Edges, q.Edges...)
+		p.Entries = append(p.Entries, q.Entries...)
+	}
 	p.sort()
 }
 

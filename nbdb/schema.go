@@ -56,6 +56,9 @@ func (s *Schema) encode(table, column string, value any) (wire any, ok bool, err
 		if isDefault(value) && s.Has(table, "") {
 			return nil, false, nil
 		}
+		if !s.Has(table, "") {
+			column = ""
+		}
 		return nil, false, &FeatureError{Table: table, Column: column, Schema: s.Version(), Since: since(table, column)}
 	}
 	wire, err = toWire(c, value)

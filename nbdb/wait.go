@@ -48,7 +48,7 @@ func (c *Client) holdWhile(ctx context.Context, column string, value int) error 
 		slice = min(slice, time.Until(deadline))
 	}
 	milliseconds := max(1, int(slice.Milliseconds()))
-	_, sent, err := c.transact(ctx, func(*Schema) ([]ovsdb.Operation, error) {
+	results, sent, err := c.transact(ctx, func(*Schema) ([]ovsdb.Operation, error) {
 		where := []ovsdb.Condition{{Column: column, Function: ovsdb.ConditionEqual, Value: value}}
 		op := wait(TableNBGlobal, where, []string{column}, ovsdb.WaitConditionNotEqual, ovsdb.Row{column: value})
 		op.Timeout = &milliseconds
@@ -62,5 +62,11 @@ func (c *Client) holdWhile(ctx context.Context, column string, value int) error 
 		c.log.DebugContext(ctx, "waiting again after a broken connection", "error", err)
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if r := results[0]; r.Error != "" && r.Error != timedOut {
+		return fmt.Errorf("the database refused to wait: %s: %s", r.Error, r.Details)
+	}
+	return nil
 }

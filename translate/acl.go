@@ -234,7 +234,7 @@ func layer4(r model.Rule) match.Expr {
 	switch {
 	case r.Action != model.Allow:
 		detail = match.Or(detail, match.Is(match.IsFrag))
-	case r.ICMP != nil:
+	case r.ICMP != nil && r.ICMP.Type == 0:
 		// Open vSwitch reads the type of a fragment as 0, which is echo reply.
 		detail = match.And(detail, match.Not(match.Is(match.IsFrag)))
 	}

@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	err := lab.Sweep()
+	err := lab.Sweep(ctx)
 	for _, folder := range os.Args[1:] {
 		err = errors.Join(err, lab.PurgeSandboxes(ctx, folder))
 	}

@@ -16,7 +16,7 @@ import (
 // leaves anything behind.
 func NewTestLab(t testing.TB, o lab.Options) *lab.Lab {
 	t.Helper()
-	require.NoError(t, lab.Sweep())
+	require.NoError(t, lab.Sweep(t.Context()))
 	if o.Root == "" {
 		o.Root = Root()
 	}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+)
+
+func (a *app) aclCommand() *cobra.Command {
+	replace := &cobra.Command{
+		Use: "replace VPC TIER NEWACL", Short: "Put another list in force at a tier's boundary",
+		Long: `Put another list in force at a tier's boundary, in one transaction: there is no
+moment without a list. NEWACL may be default-allow or default-deny.`,
+		Example: `  ovn-vpc acl replace shop web maintenance`,
+		Args:    a.args(cobra.ExactArgs(3)), ValidArgsFunction: a.completeReplace,
+	}
+	wait := waitFlag(replace)
+	a.outputFlag(replace, outputText, outputJSON)
+	replace.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		e, done, err := a.connect(ctx, false)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return a.showResult(e.ReplaceACL(ctx, args[0], args[1], args[2], engine.Wait(*wait)))
+	})
+	return a.group("acl", "Work with access lists", replace)
+}

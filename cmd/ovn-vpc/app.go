@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// app is one run of the program: its streams and what the flags say.
+type app struct {
+	stdin  io.Reader
+	out    *bufio.Writer // results; keeps the first error of the writer below
+	stderr io.Writer     // all else
+	getenv func(string) string
+	color  bool // results may be coloured
+	tty    bool // stderr is a terminal: progress may be shown
+
+	flags   globalFlags
+	output  string // -o of the command that runs
+	help    string // the command that runs, for a hint at its help
+	started bool   // the command line was understood
+}
+
+const (
+	defaultNB      = "unix:/var/run/ovn/ovnnb_db.sock"
+	defaultTimeout = 30 * time.Second
+	// sbPatience bounds the connection to the southbound database, which is
+	// done without where it can't be had.
+	sbPatience = 5 * time.Second
+)
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
+	return &app{stdin: stdin, out: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv,
+		color: isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", tty: isTerminal(stderr)}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+const rootLong = `ovn-vpc turns specs of VPCs, tiers, access lists and attachments into rows of
+OVN's northbound database: all changes of a VPC in one guarded transaction.
+
+Specs are YAML or JSON documents. The database is the only store: get and
+export read back from it.
+
+Exit codes: 0 done, 1 failure, 2 changes pending (with --exit-code), 3 invalid
+input, 4 conflict.`
+
+const rootExample = `  # A private OVN to try things on
+  ovn-vpc sandbox up && eval "$(ovn-vpc sandbox env)"
+
+  # What would change, then do it
+  ovn-vpc plan -f examples/three-tier/
+  ovn-vpc apply -f examples/three-tier/ --wait sb
+
+  # What is there
+  ovn-vpc get attachments -o wide`
+
+// root is the whole command line.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "ovn-vpc", Short: "Declarative VPCs on OVN", Long: rootLong, Example: rootExample,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.out)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		a.help = cmd.CommandPath()
+		return err
+	})
+	a.help = "ovn-vpc"
+	a.globalFlags(root)
+	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.getCommand(), a.describeCommand(),
+		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.versionCommand())
+	return root
+}
+
+// action wraps what a command does: it checks the common flags and bounds the
+// time.
+func (a *app) action(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.started, a.help = true, cmd.CommandPath()
+		if err := a.flags.check(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.flags.timeout)
+		defer cancel()
+		return do(ctx, cmd, args)
+	}
+}
+
+// args wraps a check of the arguments, so that its error points at the help.
+func (a *app) args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		a.help = cmd.CommandPath()
+		return check(cmd, args)
+	}
+}
+
+// group is a command that has only subcommands.
+func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: a.args(func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		}
+		return nil
+	})}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(subcommands...)
+	return cmd
+}
+
+// logger writes to stderr: warnings always, more with -v.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn - slog.Level(4*min(a.flags.verbose, 2))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// connect opens the northbound database, and with southbound, where its
+// address is known, that database too. The caller ends with close.
+func (a *app) connect(ctx context.Context, southbound bool) (e *engine.Engine, close func(), err error) {
+	log := a.logger()
+	options := nbdb.Options{Remotes: a.flags.nb, PrivateKey: a.flags.key, Certificate: a.flags.certificate,
+		CACert: a.flags.caCert, Logger: log}
+	if options.Remotes == "" {
+		options.Remotes = a.getenv("OVN_NB_DB")
+	}
+	if options.Remotes == "" {
+		options.Remotes = defaultNB
+	}
+	nb, err := nbdb.Dial(ctx, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	e = engine.New(nb, a.flags.owner, a.flags.manager)
+	e.Log, e.SchemaVersion, e.Progress = log, nb.Schema().Version(), a.progress()
+	close = nb.Close
+	options.Remotes, options.Database = a.flags.sb, nbdb.Southbound
+	if options.Remotes == "" {
+		options.Remotes = a.getenv("OVN_SB_DB")
+	}
+	if !southbound || options.Remotes == "" {
+		return e, close, nil
+	}
+	brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
+	defer cancel()
+	sb, err := nbdb.Dial(brief, options)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: going on without the southbound database: %s\n", a.message(err))
+		return e, close, nil
+	}
+	e.SB = sb
+	return e, func() { nb.Close(); sb.Close() }, nil
+}
+
+// progress shows how far a plan of several transactions is, on a terminal.
+func (a *app) progress() func(done, total int) {
+	if !a.tty {
+		return nil
+	}
+	return func(done, total int) {
+		if total < 2 {
+			return
+		}
+		fmt.Fprintf(a.stderr, "\r%d of %d transactions", done, total)
+		if done == total {
+			fmt.Fprintln(a.stderr)
+		}
+	}
+}

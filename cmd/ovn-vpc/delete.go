@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+func (a *app) deleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete {KIND NAME | -f FILE}", Short: "Delete resources",
+		Long: `Delete one resource, or all that files name. What others use is refused and its
+users are named; with --cascade they are deleted too.
+
+A NAME that is not there is a failure; of files, what is not there is passed
+over with a warning.`,
+		Example: `  ovn-vpc delete attachment shop/web-1
+  ovn-vpc delete vpc shop --cascade
+  ovn-vpc delete -f examples/three-tier/`,
+		Args: a.args(cobra.MaximumNArgs(2)), ValidArgsFunction: a.completeResource(false),
+	}
+	paths := fileFlag(cmd)
+	vpc := a.vpcFlag(cmd, "the VPC of the resource")
+	cascade := cmd.Flags().Bool("cascade", false, "delete its users too")
+	wait := waitFlag(cmd)
+	a.outputFlag(cmd, outputText, outputJSON)
+	cmd.MarkFlagsMutuallyExclusive("filename", "vpc")
+	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		switch {
+		case len(*paths) > 0 && len(args) > 0:
+			return usagef("give KIND NAME or -f, not both")
+		case len(*paths) > 0:
+			return a.deleteFiles(ctx, *paths, *cascade, engine.Wait(*wait))
+		case len(args) == 0:
+			return usagef("say what to delete: KIND NAME, or -f FILE")
+		}
+		f, err := named(args, *vpc)
+		if err != nil {
+			return err
+		}
+		return a.deleteOne(ctx, f, *cascade, engine.Wait(*wait))
+	})
+	return cmd
+}
+
+func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait engine.Wait) error {
+	e, done, err := a.connect(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	object, _, err := one(ctx, e, f)
+	if err != nil {
+		return err
+	}
+	id := object.Resource.ID()
+	if id.Kind == model.KindACL && model.BuiltinName(id.Name) {
+		return usagef("%s is built in and can't be deleted", id)
+	}
+	return a.showResult(e.Delete(ctx, []model.ID{id}, cascade, wait))
+}
+
+func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wait engine.Wait) error {
+	set, found, err := a.load(paths)
+	if err != nil {
+		return err
+	}
+	if len(set.Resources) == 0 {
+		return a.showResult(&engine.Result{Diagnostics: found}, nil)
+	}
+	e, done, err := a.connect(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var ids []model.ID
+	for _, r := range set.Resources {
+		ids = append(ids, r.ID())
+	}
+	result, err := e.Delete(ctx, ids, cascade, wait)
+	if err == nil {
+		for _, r := range set.Resources {
+			if !removed(result, r.ID()) {
+				found = append(found, r.Warning("metadata.name", fmt.Sprintf("%s is not there", r.ID()), ""))
+			}
+		}
+		result.Diagnostics = append(found, result.Diagnostics...)
+	}
+	return a.showResult(result, joined(found, err))
+}
+
+func removed(result *engine.Result, id model.ID) bool {
+	return slices.ContainsFunc(result.VPCs, func(v engine.VPCResult) bool {
+		return slices.ContainsFunc(v.Changes, func(c engine.ResourceChange) bool { return c.ID() == id && c.Action == engine.Remove })
+	})
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailure  = 1
+	exitPending  = 2 // changes or drift, with --exit-code
+	exitInvalid  = 3 // the input or the command line
+	exitConflict = 4 // the database kept changing, or the plan is stale
+)
+
+var (
+	// errPending is no failure: it makes the exit code tell that something is
+	// to be done.
+	errPending     = errors.New("changes are pending")
+	errInterrupted = errors.New("interrupted")
+)
+
+// usageError is a fault of the command line.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// partialError is a failure of what may have come a part of the way.
+type partialError struct {
+	error
+	result *engine.Result
+}
+
+func (e *partialError) Unwrap() error { return e.error }
+
+// exitCode is what an error comes to.
+func exitCode(err error) int {
+	var invalid *engine.InvalidError
+	var usage *usageError
+	var conflict *engine.ConflictError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errPending):
+		return exitPending
+	case errors.As(err, &invalid), errors.As(err, &usage):
+		return exitInvalid
+	case errors.As(err, &conflict):
+		return exitConflict
+	}
+	return exitFailure
+}
+
+// failure is what -o json prints of a command that failed.
+type failure struct {
+	Error       string             `json:"error"`
+	Diagnostics model.Diagnostics  `json:"diagnostics"`
+	VPCs        []engine.VPCResult `json:"vpcs,omitempty"` // how far it came
+}
+
+// finish reports an error, flushes the output and returns the exit code.
+func (a *app) finish(err error) int {
+	code := exitCode(err)
+	if code != exitDone && code != exitPending {
+		a.fail(err)
+	}
+	if flushed := a.out.Flush(); flushed != nil && code != exitFailure {
+		fmt.Fprintln(a.stderr, "error: writing the output:", flushed)
+		return exitFailure
+	}
+	return code
+}
+
+func (a *app) fail(err error) {
+	var invalid *engine.InvalidError
+	var partial *partialError
+	message := a.message(err)
+	f := failure{Error: message, Diagnostics: model.Diagnostics{}}
+	if errors.As(err, &invalid) {
+		f.Diagnostics = invalid.Diagnostics
+	}
+	if errors.As(err, &partial) {
+		f.VPCs = partial.result.VPCs
+	}
+	if a.output == outputJSON && a.started {
+		a.printJSON(f)
+	} else if len(f.Diagnostics) > 0 {
+		a.diagnose(f.Diagnostics)
+		return
+	}
+	fmt.Fprintln(a.stderr, "error:", message)
+	var usage *usageError
+	if errors.As(err, &usage) && a.help != "" {
+		fmt.Fprintf(a.stderr, "Run '%s --help' for usage.\n", a.help)
+	}
+}
+
+// message is an error in one line.
+func (a *app) message(err error) string {
+	var invalid *engine.InvalidError
+	if errors.As(err, &invalid) {
+		return "the input is invalid: " + counted(invalid.Diagnostics)
+	}
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "; ")
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInterrupted) {
+		text += fmt.Sprintf(" (--timeout is %s)", a.flags.timeout)
+	}
+	return text
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// column is one column of a kind's table.
+type column struct {
+	title string
+	wide  bool // with -o wide only
+	cell  func(o engine.Object) string
+}
+
+// showTables shows resources in a table for each kind.
+func (a *app) showTables(objects []engine.Object, wide bool) error {
+	if len(objects) == 0 {
+		fmt.Fprintln(a.stderr, "No resource found.")
+		return nil
+	}
+	for i := 0; i < len(objects); {
+		kind, end := objects[i].Resource.Kind, i
+		for end < len(objects) && objects[end].Resource.Kind == kind {
+			end++
+		}
+		if i > 0 {
+			a.printf("\n")
+		}
+		if err := a.showTable(columnsOf(kind), objects[i:end], wide); err != nil {
+			return err
+		}
+		i = end
+	}
+	return nil
+}
+
+func (a *app) showTable(columns []column, objects []engine.Object, wide bool) error {
+	columns = slices.DeleteFunc(columns, func(c column) bool { return c.wide && !wide })
+	rows := make([][]string, 1, len(objects)+1)
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.title)
+	}
+	for _, o := range objects {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, c.cell(o))
+		}
+		rows = append(rows, cells)
+	}
+	return a.align("", rows)
+}
+
+// align writes rows of cells one below the other. A cell without a text is a
+// hyphen, so that every row has the same number of words for awk.
+func (a *app) align(indent string, rows [][]string) error {
+	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+	for _, cells := range rows {
+		for i, c := range cells {
+			if c == "" {
+				cells[i] = "-"
+			}
+		}
+		fmt.Fprintf(table, "%s%s\n", indent, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+func columnsOf(kind model.Kind) []column {
+	name := column{title: "NAME", cell: func(o engine.Object) string { return o.Resource.Metadata.Name }}
+	labels := column{"LABELS", true, func(o engine.Object) string { return pairs(o.Resource.Metadata.Labels) }}
+	columns := []column{name}
+	if !kind.Global() {
+		columns = []column{{title: "VPC", cell: func(o engine.Object) string { return o.Resource.Metadata.VPC }}, name}
+	}
+	switch kind {
+	case model.KindVPC:
+		columns = append(columns, vpcColumns()...)
+	case model.KindVPCOffering:
+		columns = append(columns, offeringColumns()...)
+	case model.KindTier:
+		columns = append(columns, tierColumns()...)
+	case model.KindACL:
+		columns = append(columns, aclColumns()...)
+	case model.KindAttachment:
+		columns = append(columns, attachmentColumns()...)
+	}
+	return append(columns, labels)
+}
+
+// as makes a cell of a kind's spec and status.
+func as[Spec, Status any](cell func(*Spec, *Status) string) func(engine.Object) string {
+	return func(o engine.Object) string {
+		spec, ok := o.Resource.Spec.(any).(*Spec)
+		status, also := o.Status.(*Status)
+		if !ok || !also || status == nil {
+			return ""
+		}
+		return cell(spec, status)
+	}
+}
+
+func vpcColumns() []column {
+	return []column{
+		{"CIDRS", false, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return list(s.CIDRs) })},
+		{"ROUTING", false, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return routing(s) })},
+		{"TIERS", false, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.Tiers) })},
+		{"ATTACHMENTS", false, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.Attachments) })},
+		{"ACLS", true, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.ACLs) })},
+		{"CHASSIS", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return s.Chassis })},
+		{"OFFERING", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return s.Offering })},
+		{"MTU", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return strconv.Itoa(s.MTU) })},
+	}
+}
+
+func routing(s *model.VPCSpec) string {
+	if s.DistributedRouting {
+		return "distributed"
+	}
+	return "centralised"
+}

@@ -231,7 +231,10 @@ func (a *allocator) fillFamily(r *model.Resource, spec *model.AttachmentSpec, t 
 // freed lately come last, the oldest first.
 func (a *allocator) pick(r *model.Resource, spec *model.AttachmentSpec, t *tierState, pools []*ipam.Pool) (netip.Addr, bool) {
 	vpc := r.Metadata.VPC
-	taken := func(x netip.Addr) bool { return a.taken[vpcAddr{vpc, x}] }
+	taken := func(x netip.Addr) bool {
+		// Somebody may have asked for the MAC that goes with an IPv4 address.
+		return a.taken[vpcAddr{vpc, x}] || spec.MAC == "" && x.Is4() && t.macs[ipam.MAC(vpc, x, 0)]
+	}
 	if len(spec.Addresses) > 0 {
 		if x, ok := embedded(t.spec, spec.Addresses[0]); ok && !taken(x) && free(t.spec, x) {
 			return x, true

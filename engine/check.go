@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -143,6 +144,10 @@ func (e *Engine) checkNames(d *desire) {
 		}
 	}
 	for _, r := range d.input {
+		if value := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; value != "" &&
+			r.Kind == model.KindVPCOffering && w.resources[r.ID()] == nil {
+			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+offeringOwner(value), "choose another name"))
+		}
 		for _, n := range namesOf(r) {
 			if row := taken[n.group+n.name]; row != nil {
 				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
@@ -165,6 +170,54 @@ func ownerOf(r nbdb.Row, self string) string {
 	default:
 		return "the installation " + strconv.Quote(owner)
 	}
+}
+
+func offeringOwner(value string) string {
+	var o translate.StoredOffering
+	if json.Unmarshal([]byte(value), &o) != nil || o.Owner == "" {
+		return "another tool"
+	}
+	return "the installation " + strconv.Quote(o.Owner)
+}
+
+// checkGuests refuses to delete a switch or router that holds rows of others:
+// they would vanish with it.
+func (e *Engine) checkGuests(ctx context.Context, d *desire) error {
+	w := d.world
+	type guest struct {
+		on  *model.Resource
+		row nbdb.Edge
+	}
+	var guests []guest
+	for _, r := range d.removed {
+		for _, row := range w.rows[r.ID()] {
+			for _, edge := range nbdb.EdgesOf(row) {
+				if known := w.state.Get(targetTable(edge), edge.Target); isDatapath(edge.Table) && (known == nil || !w.owns(known)) {
+					guests = append(guests, guest{r, edge})
+				}
+			}
+		}
+	}
+	if len(guests) == 0 {
+		return nil
+	}
+	names := []string{"_uuid", "name"}
+	all, err := e.NB.Read(ctx, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names}, nbdb.Query{Table: nbdb.TableLogicalRouterPort, Columns: names})
+	if err != nil {
+		return fmt.Errorf("reading the names of foreign ports: %w", err)
+	}
+	for _, g := range guests {
+		what := "an ACL row"
+		if p := nbdb.Lookup[*nbdb.LogicalSwitchPort](all, g.row.Target); p != nil {
+			what = "the port " + strconv.Quote(p.Name)
+		} else if p := nbdb.Lookup[*nbdb.LogicalRouterPort](all, g.row.Target); p != nil {
+			what = "the router port " + strconv.Quote(p.Name)
+		} else if g.row.Column == "policies" {
+			what = "a router policy"
+		}
+		d.found = append(d.found, fault(g.on, "it holds %s that somebody else made (row %s)", "remove that first", what, g.row.Target))
+	}
+	return nil
 }
 
 type usedName struct{ group, name, field, fix string }

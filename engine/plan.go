@@ -111,6 +111,9 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 	e.checkNames(d)
 	e.checkVersion(d)
 	e.checkChassis(ctx, d)
+	if err := e.checkGuests(ctx, d); err != nil {
+		return nil, err
+	}
 	if err := invalid(sortedDiagnostics(d.found)); err != nil {
 		return nil, err
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -92,36 +90,4 @@ func columnsOf(kind model.Kind) []column {
 		columns = append(columns, attachmentColumns()...)
 	}
 	return append(columns, labels)
-}
-
-// as makes a cell of a kind's spec and status.
-func as[Spec, Status any](cell func(*Spec, *Status) string) func(engine.Object) string {
-	return func(o engine.Object) string {
-		spec, ok := o.Resource.Spec.(any).(*Spec)
-		status, also := o.Status.(*Status)
-		if !ok || !also || status == nil {
-			return ""
-		}
-		return cell(spec, status)
-	}
-}
-
-func vpcColumns() []column {
-	return []column{
-		{"CIDRS", false, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return list(s.CIDRs) })},
-		{"ROUTING", false, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return routing(s) })},
-		{"TIERS", false, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.Tiers) })},
-		{"ATTACHMENTS", false, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.Attachments) })},
-		{"ACLS", true, as(func(_ *model.VPCSpec, s *engine.VPCStatus) string { return strconv.Itoa(s.ACLs) })},
-		{"CHASSIS", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return s.Chassis })},
-		{"OFFERING", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return s.Offering })},
-		{"MTU", true, as(func(s *model.VPCSpec, _ *engine.VPCStatus) string { return strconv.Itoa(s.MTU) })},
-	}
-}
-
-func routing(s *model.VPCSpec) string {
-	if s.DistributedRouting {
-		return "distributed"
-	}
-	return "centralised"
 }

@@ -130,7 +130,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
 	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
-	r := &runner{engine: e, wait: wait}
+	r := &runner{engine: e, wait: wait, result: Result{VPCs: []VPCResult{}}}
 	err = r.commit(ctx, p)
 	if err != nil && stale(err) {
 		err = &ConflictError{fmt.Errorf("the plan is stale: %w", err)}
@@ -143,7 +143,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 
 // run makes plans and commits them until one lands whole.
 func (e *Engine) run(ctx context.Context, wait Wait, plan func(context.Context, int) (*Plan, error)) (*Result, error) {
-	r := &runner{engine: e, wait: wait}
+	r := &runner{engine: e, wait: wait, result: Result{VPCs: []VPCResult{}}}
 	var last error
 	for attempt := range attempts {
 		if err := e.pause(ctx, attempt); err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -205,15 +206,15 @@ func (f *driftFinder) describe() {
 		one := func(target nbdb.UUID, kind DriftKind, problem string) {
 			// The reference of a row that is itself named needs no line of its own.
 			if !inserted[target] {
-				add(DriftFault{Kind: kind, Resource: f.resource(c.From), Table: c.Table, Row: c.From, Key: f.key(target),
-					Problem: fmt.Sprintf(problem, c.Column, target)})
+				add(DriftFault{Kind: kind, Resource: f.resource(c.From), Table: c.Table, Row: c.From, Key: f.key(c.From),
+					Problem: fmt.Sprintf(problem, c.Column, cmp.Or(f.key(target), string(target)))})
 			}
 		}
 		for _, t := range c.Add {
-			one(t, DriftMissing, "its %s no longer refer to row %s")
+			one(t, DriftMissing, "its %s no longer refer to %s")
 		}
 		for _, t := range c.Remove {
-			one(t, DriftLeftover, "its %s refer to row %s, which no spec explains")
+			one(t, DriftLeftover, "its %s refer to %s, which no spec explains")
 		}
 	}
 	for _, c := range f.diff.Entries {

@@ -121,7 +121,7 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Database: w.global.UUID, Owner: e.Owner, northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
+	p := &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
 	for _, vpc := range slices.Sorted(maps.Keys(touched)) {
 		part, err := e.planVPC(d, vpc, touched[vpc])
 		if err != nil {

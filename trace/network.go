@@ -55,6 +55,7 @@ type identity struct {
 type lrouter struct {
 	name     string
 	disabled bool
+	central  bool // bound to one chassis: a gateway router
 	policies []*nbdb.LogicalRouterPolicy
 	gateways []*gateway
 }
@@ -88,7 +89,7 @@ func NewNetwork(state *nbdb.State) (*Network, error) {
 }
 
 func (n *Network) router(state *nbdb.State, row *nbdb.LogicalRouter) error {
-	r := &lrouter{name: row.Name, disabled: isFalse(row.Enabled)}
+	r := &lrouter{name: row.Name, disabled: isFalse(row.Enabled), central: row.Options["chassis"] != ""}
 	for _, id := range row.Policies {
 		if p := nbdb.Lookup[*nbdb.LogicalRouterPolicy](state, id); p != nil {
 			r.policies = append(r.policies, p)

@@ -19,8 +19,8 @@ const (
 )
 
 // route is a packet in the router (ovn-northd(8), Logical Router Datapaths).
-// tracked says that the sender's switch will know replies.
-func (w *walk) route(in *gateway, p match.Packet, tracked bool) Outcome {
+// tracked is the port where replies will be known, nil for none.
+func (w *walk) route(in *gateway, p match.Packet, tracked *port) Outcome {
 	if in.router.disabled || in.disabled {
 		return w.drop("the router is disabled")
 	}
@@ -37,10 +37,10 @@ func (w *walk) route(in *gateway, p match.Packet, tracked bool) Outcome {
 	if predicate(match.NDRS, p) || predicate(match.NDRA, p) {
 		return w.drop("router discovery isn't routed")
 	}
-	if in.router.owns(p.Dst) && (predicate(match.EthMcast, p) || p.EthDst == in.mac) {
+	if in.router.owns(p.Dst) {
 		return w.answer(in, p, tracked)
 	}
-	if predicate(match.EthBcast, p) || predicate(match.IP4Mcast, p) || p.Dst.IsMulticast() {
+	if predicate(match.EthBcast, p) || predicate(match.IP4Mcast, p) || predicate(match.IP6Mcast, p) {
 		return w.drop("broadcast and multicast aren't routed")
 	}
 	if p.TTL <= 1 {
@@ -86,7 +86,7 @@ func (w *walk) policies(r *lrouter, in string, p match.Packet) bool {
 
 // expired is the ICMP error for a packet whose TTL runs out. Fragments get
 // none, and over IPv6 only sources of the port's own networks do.
-func (w *walk) expired(in *gateway, p match.Packet, tracked bool) Outcome {
+func (w *walk) expired(in *gateway, p match.Packet, tracked *port) Outcome {
 	from, own := in.address(p.Src)
 	if p.Frag || p.Src.Is6() && !own {
 		return w.drop("its TTL has run out")
@@ -102,7 +102,7 @@ func (w *walk) expired(in *gateway, p match.Packet, tracked bool) Outcome {
 
 // answer is what the router says to a packet for one of its own addresses: to
 // ping an answer, to anything else that nobody listens.
-func (w *walk) answer(in *gateway, p match.Packet, tracked bool) Outcome {
+func (w *walk) answer(in *gateway, p match.Packet, tracked *port) Outcome {
 	if p.Frag {
 		return w.drop("a fragment for the router")
 	}
@@ -114,6 +114,8 @@ func (w *walk) answer(in *gateway, p match.Packet, tracked bool) Outcome {
 		reply.ICMPType = 0
 	case v6 && p.Proto == protoICMPv6 && p.ICMPType == 128 && p.ICMPCode == 0:
 		reply.ICMPType = 129
+	case in.router.central:
+		return w.drop("a gateway router answers ping alone")
 	case p.Proto == protoTCP || p.Proto == protoSCTP:
 	case v6:
 		reply.Proto, reply.ICMPType, reply.ICMPCode = protoICMPv6, 1, 3
@@ -129,9 +131,9 @@ func (w *walk) answer(in *gateway, p match.Packet, tracked bool) Outcome {
 	return w.reply(in, reply, tracked)
 }
 
-// reply is the router's answer on its way back. A switch that has tracked the
+// reply is the router's answer on its way back. A port that has tracked the
 // packet lets it pass.
-func (w *walk) reply(in *gateway, p match.Packet, tracked bool) Outcome {
+func (w *walk) reply(in *gateway, p match.Packet, tracked *port) Outcome {
 	p.TTL = 255
 	out := in.router.connected(in, p.Dst)
 	if out == nil {
@@ -141,7 +143,7 @@ func (w *walk) reply(in *gateway, p match.Packet, tracked bool) Outcome {
 	if to == nil {
 		return w.drop("nobody has the address that the router answers to")
 	}
-	if tracked {
+	if tracked == to {
 		return Answered
 	}
 	p.EthSrc, p.EthDst = out.mac, to.macOf(p.Dst)
@@ -199,12 +201,16 @@ func (g *gateway) address(of netip.Addr) (a netip.Addr, same bool) {
 	return a, false
 }
 
-// host is the guest on the port's switch that has an address, nil if none.
+// host is the guest on the port's switch that has an address, nil if none. For
+// a port that is disabled northd tells the router no MAC.
 func (g *gateway) host(a netip.Addr) *port {
 	if g.peer == nil {
 		return nil
 	}
 	for _, p := range g.peer.sw.ports {
+		if isFalse(p.row.Enabled) {
+			continue
+		}
 		for _, id := range p.owned {
 			if contains(id.addrs, a) {
 				return p

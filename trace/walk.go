@@ -78,7 +78,7 @@ func (n *Network) Walk(from Endpoint, p match.Packet) (Verdict, error) {
 	if at, ok := n.guests[from.Port]; ok {
 		outcome = w.send(at, p)
 	} else if g, ok := n.gateways[from.Port]; ok {
-		outcome = w.route(g, p, false)
+		outcome = w.route(g, p, nil)
 	} else {
 		return Verdict{}, fmt.Errorf("there is no port %q of a guest or router", from.Port)
 	}
@@ -87,6 +87,9 @@ func (n *Network) Walk(from Endpoint, p match.Packet) (Verdict, error) {
 	}
 	slices.Sort(w.verdict.Ports)
 	w.verdict.Outcome = outcome
+	if outcome != Dropped {
+		w.verdict.Reason = "" // of a copy
+	}
 	return w.verdict, nil
 }
 
@@ -114,12 +117,15 @@ func (w *walk) send(from *port, p match.Packet) Outcome {
 	if outcome, stopped := stops(action); stopped {
 		return outcome
 	}
-	return w.lookup(from, p, action == "allow-related")
+	if from.sw.stateful && action != "allow-stateless" {
+		return w.lookup(from, p, from)
+	}
+	return w.lookup(from, p, nil)
 }
 
-// lookup finds the ports of the switch that the frame is for. tracked says
-// that replies will be known.
-func (w *walk) lookup(from *port, p match.Packet, tracked bool) Outcome {
+// lookup finds the ports of the switch that the frame is for. tracked is the
+// port where replies will be known, nil for none.
+func (w *walk) lookup(from *port, p match.Packet, tracked *port) Outcome {
 	flood := predicate(match.EthMcast, p)
 	outcomes := map[Outcome]bool{}
 	for _, to := range from.sw.ports {
@@ -157,7 +163,7 @@ func (w *walk) deliver(to *port, p match.Packet) Outcome {
 }
 
 // toRouter is the way out of the switch to a router.
-func (w *walk) toRouter(to *port, p match.Packet, tracked bool) Outcome {
+func (w *walk) toRouter(to *port, p match.Packet, tracked *port) Outcome {
 	p.Outport = to.row.Name
 	if outcome, stopped := stops(w.acls(to.sw, toLport, to.row.Name, p)); stopped {
 		return outcome
@@ -165,8 +171,7 @@ func (w *walk) toRouter(to *port, p match.Packet, tracked bool) Outcome {
 	return w.route(to.gateway, p, tracked)
 }
 
-// fromRouter is the way into the switch from a router. A reply passes where
-// connections are tracked.
+// fromRouter is the way into the switch from a router.
 func (w *walk) fromRouter(g *gateway, to *port, p match.Packet) Outcome {
 	p.Inport, p.Outport = g.peer.row.Name, ""
 	if outcome, stopped := stops(w.acls(g.peer.sw, fromLport, g.peer.row.Name, p)); stopped {
@@ -245,16 +250,20 @@ func (p *port) maySend(k match.Packet) bool {
 	})
 }
 
-// mayReceive is port security on the way out.
+// mayReceive is port security on the way out: multicast frames pass.
 func (p *port) mayReceive(k match.Packet) bool {
-	if len(p.security) == 0 {
+	if len(p.security) == 0 || predicate(match.EthMcast, k) {
 		return true
 	}
-	group := k.Dst.IsMulticast() || k.Dst == netip.AddrFrom4([4]byte{255, 255, 255, 255})
-	flood := predicate(match.EthMcast, k)
 	return slices.ContainsFunc(p.security, func(id identity) bool {
-		return (flood || id.mac == k.EthDst) && (group || len(id.addrs) == 0 || contains(id.addrs, k.Dst))
+		return id.mac == k.EthDst && (len(id.addrs) == 0 || contains(id.addrs, k.Dst) || isGroup(k.Dst))
 	})
+}
+
+// isGroup tells whether an address stands for many: by the manual page these
+// pass to a port whatever its addresses.
+func isGroup(a netip.Addr) bool {
+	return a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 func parseMAC(text string) (mac [6]byte, err error) {

@@ -45,7 +45,7 @@ func (a *app) apply(ctx context.Context, paths []string, prune bool, wait engine
 		return err
 	}
 	if len(set.Resources) == 0 {
-		return a.showResult(&engine.Result{Diagnostics: found}, nil)
+		return a.showResult(&engine.Result{VPCs: []engine.VPCResult{}, Diagnostics: found}, nil)
 	}
 	e, done, err := a.connect(ctx, true)
 	if err != nil {

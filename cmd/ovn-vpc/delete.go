@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -71,31 +70,28 @@ func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wai
 		return err
 	}
 	if len(set.Resources) == 0 {
-		return a.showResult(&engine.Result{Diagnostics: found}, nil)
+		return a.showResult(&engine.Result{VPCs: []engine.VPCResult{}, Diagnostics: found}, nil)
 	}
 	e, done, err := a.connect(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer done()
+	there, err := e.Get(ctx, engine.Filter{})
+	if err != nil {
+		return err
+	}
 	var ids []model.ID
 	for _, r := range set.Resources {
-		ids = append(ids, r.ID())
+		if slices.ContainsFunc(there, func(o engine.Object) bool { return o.Resource.ID() == r.ID() }) {
+			ids = append(ids, r.ID())
+		} else {
+			found = append(found, r.Warning("metadata.name", "is not in the database", "nothing to delete"))
+		}
 	}
 	result, err := e.Delete(ctx, ids, cascade, wait)
 	if err == nil {
-		for _, r := range set.Resources {
-			if !removed(result, r.ID()) {
-				found = append(found, r.Warning("metadata.name", fmt.Sprintf("%s is not there", r.ID()), ""))
-			}
-		}
 		result.Diagnostics = append(found, result.Diagnostics...)
 	}
 	return a.showResult(result, joined(found, err))
-}
-
-func removed(result *engine.Result, id model.ID) bool {
-	return slices.ContainsFunc(result.VPCs, func(v engine.VPCResult) bool {
-		return slices.ContainsFunc(v.Changes, func(c engine.ResourceChange) bool { return c.ID() == id && c.Action == engine.Remove })
-	})
 }

@@ -16,7 +16,9 @@ func (a *app) load(paths []string) (set *model.Set, found model.Diagnostics, err
 	set, faults := model.Load(inputs...)
 	found = append(found, faults...)
 	if found.HasErrors() {
-		return nil, nil, &engine.InvalidError{Diagnostics: append(found, offline(set).Errors()...)}
+		found = append(found, offline(set).Errors()...)
+		found.Sort()
+		return nil, nil, &engine.InvalidError{Diagnostics: found}
 	}
 	if len(set.Resources) == 0 {
 		found = append(found, model.Diagnostic{Severity: model.LevelWarning, Problem: "no document in the input: nothing is changed"})

@@ -41,6 +41,7 @@ database.`,
 			return err
 		}
 		found = append(found, offline(set)...)
+		found.Sort()
 		if found.HasErrors() {
 			return &engine.InvalidError{Diagnostics: found}
 		}

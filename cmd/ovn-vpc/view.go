@@ -142,7 +142,7 @@ func value(v any) string {
 	case nil:
 		return "(none)"
 	case string:
-		if x == "" || strings.ContainsAny(x, "\n\t\"") || strings.TrimSpace(x) != x {
+		if x == "" || strings.ContainsAny(x, "\n\t") || strings.TrimSpace(x) != x {
 			return strconv.Quote(x)
 		}
 		return x

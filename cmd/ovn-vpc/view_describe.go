@@ -167,7 +167,7 @@ func ruleCells(r model.Rule) []string {
 		far = append(far, p.String())
 	}
 	for _, t := range r.Tiers {
-		far = append(far, "tier "+t)
+		far = append(far, "tier:"+t)
 	}
 	if len(far) == 0 {
 		far = []string{"any"}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/ovn-vpc/ovn-vpc/engine"
-	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // showDrift shows each fault with its row, then the notes.
@@ -31,8 +30,12 @@ func (a *app) showFault(word, color string, f engine.DriftFault) {
 	if f.Table != "" {
 		a.printf("  %s %s", f.Table, rowName(f.Key, f.Name, f.Row))
 	}
-	a.printf(": %s\n", oneLine(f.Problem))
+	a.printf(": %s", oneLine(f.Problem))
+	if len(f.Columns) > 0 {
+		a.printf("; to mend it:")
+	}
+	a.printf("\n")
 	for _, c := range f.Columns {
-		a.showColumn(c, nbdb.Update, "    ")
+		a.showColumn("    ", c, false, func(uuid string) string { return uuid })
 	}
 }

@@ -55,8 +55,8 @@ func (a *app) showTable(columns []column, objects []engine.Object, wide bool) er
 	return a.align("", rows)
 }
 
-// align writes rows of cells one below the other. A cell without a text is a
-// hyphen, so that every row has the same number of words for awk.
+// align writes rows of cells one below the other, a hyphen for a cell without
+// a text.
 func (a *app) align(indent string, rows [][]string) error {
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	for _, cells := range rows {

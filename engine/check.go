@@ -104,7 +104,7 @@ func (d *desire) bound(r *model.Resource, what string, have, add, limit int) {
 // checkNames refuses names that another row of the database has already. Names
 // of switch ports and router ports share one space: ovn-northd fails on a
 // switch port that is named like a router port.
-func (e *Engine) checkNames(d *desire) {
+func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 	w := d.world
 	owned := map[nbdb.UUID]bool{}
 	for _, rows := range w.rows {
@@ -150,25 +150,38 @@ func (e *Engine) checkNames(d *desire) {
 		}
 		for _, n := range namesOf(r) {
 			if row := taken[n.group+n.name]; row != nil {
+				owner, err := e.ownerOf(ctx, row, n.name)
+				if err != nil {
+					return err
+				}
 				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
-					n.name, row.Table(), ownerOf(row, e.Owner)), n.fix))
+					n.name, row.Table(), owner), n.fix))
 			}
 			if t := reserved[n.name]; t != nil && r.Kind == model.KindAttachment {
 				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q belongs to the router port of %s", n.name, t.ID()), n.fix))
 			}
 		}
 	}
+	return nil
 }
 
 // ownerOf says whose a row is.
-func ownerOf(r nbdb.Row, self string) string {
-	switch owner := r.IDs()[translate.KeyOwner]; owner {
+func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, name string) (string, error) {
+	state, err := e.NB.Read(ctx, nbdb.Query{Table: r.Table(), Where: map[string]any{"name": name}})
+	if err != nil {
+		return "", fmt.Errorf("reading whose the name %q is: %w", name, err)
+	}
+	full := state.Get(r.Table(), r.ID())
+	if full == nil {
+		return "somebody who has just removed it", nil
+	}
+	switch owner := full.IDs()[translate.KeyOwner]; owner {
 	case "":
-		return "another tool"
-	case self:
-		return "VPC " + r.IDs()[translate.KeyVPC]
+		return "another tool", nil
+	case e.Owner:
+		return "VPC " + full.IDs()[translate.KeyVPC], nil
 	default:
-		return "the installation " + strconv.Quote(owner)
+		return "the installation " + strconv.Quote(owner), nil
 	}
 }
 

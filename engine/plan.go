@@ -108,7 +108,9 @@ func (e *Engine) scopeOf(wish wish) scope {
 
 func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (*Plan, error) {
 	d := e.desire(w, wish, attempt)
-	e.checkNames(d)
+	if err := e.checkNames(ctx, d); err != nil {
+		return nil, err
+	}
 	e.checkVersion(d)
 	e.checkChassis(ctx, d)
 	if err := e.checkGuests(ctx, d); err != nil {

@@ -64,9 +64,12 @@ var ownedTables = [...]string{
 // manyNames is from how many names on one scan is cheaper than asking for each.
 const manyNames = 32
 
+// manyVPCs is from how many VPCs on one scan is cheaper than asking for each.
+const manyVPCs = 4
+
 // read reads the scope in one transaction.
 func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
-	names := []string{"_uuid", "name", "external_ids"}
+	names := []string{"_uuid", "name"}
 	queries := []nbdb.Query{
 		{Table: nbdb.TableNBGlobal},
 		// Everybody's switches and routers count for the capacity; names of
@@ -91,7 +94,7 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
 		}
 	}
-	if s.all {
+	if s.all || len(s.vpcs) > manyVPCs {
 		owned(map[string]string{translate.KeyOwner: e.Owner})
 	} else {
 		for _, v := range s.vpcs {

@@ -2,7 +2,7 @@ package model_test
 
 import (
 	"bytes"
-	"flag"
+	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +14,6 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden loads the files of each archive and checks them against each
 // other. Files below stored/ are the state of the database before: what the
@@ -32,7 +30,7 @@ func TestGolden(t *testing.T) {
 			require.NoError(t, err)
 			got := outcome(t, archive)
 			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if *update {
+			if testflag.Update() {
 				if at < 0 {
 					at = len(archive.Files)
 					archive.Files = append(archive.Files, txtar.File{Name: "want"})

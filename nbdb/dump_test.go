@@ -2,7 +2,7 @@ package nbdb
 
 import (
 	"bytes"
-	"flag"
+	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"os"
 	"strings"
 	"testing"
@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func dumpOf(t require.TestingT, f Fragment) string {
 	var out bytes.Buffer
@@ -22,7 +20,7 @@ func dumpOf(t require.TestingT, f Fragment) string {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := "testdata/" + name
-	if *update {
+	if testflag.Update() {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 	}

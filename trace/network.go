@@ -6,7 +6,8 @@
 // policies and connected networks, for the first packet of a connection and
 // for the multicast frames of OVN 23.03. It does not know ARP, neighbour
 // discovery and DHCP as services, port groups with ports, address sets, load
-// balancers, NAT, static routes and ports with unknown addresses.
+// balancers, NAT, static routes, unknown and dynamic addresses, and ports of
+// other types than a guest's and a router's.
 package trace
 
 import (
@@ -137,11 +138,16 @@ func (n *Network) lswitch(state *nbdb.State, row *nbdb.LogicalSwitch) error {
 			continue
 		}
 		p := &port{row: lsp, sw: sw}
-		sw.ports = append(sw.ports, p)
-		if lsp.Type == "router" {
+		switch lsp.Type {
+		case "":
+			sw.ports = append(sw.ports, p)
+		case "router":
 			if p.gateway = n.gateways[lsp.Options["router-port"]]; p.gateway != nil {
 				p.gateway.peer = p
+				sw.ports = append(sw.ports, p)
 			}
+			continue
+		default:
 			continue
 		}
 		n.guests[lsp.Name] = p
@@ -162,7 +168,7 @@ func (n *Network) lswitch(state *nbdb.State, row *nbdb.LogicalSwitch) error {
 func identities(texts []string) ([]identity, error) {
 	var out []identity
 	for _, text := range texts {
-		words := strings.Fields(text)
+		words := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return w == "unknown" || w == "dynamic" })
 		if len(words) == 0 {
 			continue
 		}

@@ -139,6 +139,10 @@ func (w *walk) reply(in *gateway, p match.Packet, tracked *port) Outcome {
 	if out == nil {
 		return w.drop("the router's answer finds no way back")
 	}
+	p.EthSrc, p.Inport, p.Outport = out.mac, in.name, out.name
+	if !w.policies(in.router, in.name, p) {
+		return Dropped
+	}
 	to := out.host(p.Dst)
 	if to == nil {
 		return w.drop("nobody has the address that the router answers to")
@@ -146,7 +150,7 @@ func (w *walk) reply(in *gateway, p match.Packet, tracked *port) Outcome {
 	if tracked == to {
 		return Answered
 	}
-	p.EthSrc, p.EthDst = out.mac, to.macOf(p.Dst)
+	p.EthDst = to.macOf(p.Dst)
 	outcome := w.fromRouter(out, to, p)
 	w.verdict.Ports = nil
 	if outcome == Delivered {

@@ -182,7 +182,7 @@ func (w *walk) fromRouter(g *gateway, to *port, p match.Packet) Outcome {
 
 // acls is the action of the first row that matches; without one OVN allows.
 func (w *walk) acls(sw *lswitch, direction, at string, p match.Packet) (action string) {
-	if sw.stateful && alwaysAllowed(p) {
+	if alwaysAllowed(p) {
 		return "allow"
 	}
 	for _, row := range sw.acls[direction] {
@@ -216,7 +216,7 @@ func stops(action string) (Outcome, bool) {
 	return "", false
 }
 
-// alwaysAllowed is what ovn-northd lets pass every stateful switch: neighbour
+// alwaysAllowed is what ovn-northd lets pass every switch with ACLs: neighbour
 // and router discovery, and MLD (ovn-northd(8), from-lport ACLs, 65532).
 func alwaysAllowed(p match.Packet) bool {
 	for _, nd := range []match.Pred{match.ND, match.NDRA, match.NDRS} {

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"fmt"
 	"net/netip"
 	"strconv"
 
@@ -62,9 +61,6 @@ func verdict(a model.Action, stateless bool) string {
 
 func (b *builder) aclRows(spec *model.ACLSpec) error {
 	m := b.resource.Metadata
-	if len(spec.Rules) > MaxRules {
-		return fmt.Errorf("the list has %d rules, at most %d have a priority", len(spec.Rules), MaxRules)
-	}
 	ids, err := b.principal(aclKey(m.VPC, m.Name))
 	if err != nil {
 		return err
@@ -86,10 +82,11 @@ func (b *builder) listRows(vpc, name string, ids map[string]string, spec *model.
 // rowsOfList are the ACL rows of a list, rules first, then the defaults.
 func (b *builder) rowsOfList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL {
 	var rows []*nbdb.ACL
-	for rank, rule := range spec.Rules {
+	ranks := rankRules(spec.Rules)
+	for i, rule := range spec.Rules {
 		for _, half := range b.halves(vpc, rule) {
 			key := ruleKey(vpc, name, rule, half.family)
-			row := b.aclRow(key, pipeline(rule.Direction), prioRules-rank, half.match, verdict(rule.Action, spec.Stateless))
+			row := b.aclRow(key, pipeline(rule.Direction), prioRules-ranks[i], half.match, verdict(rule.Action, spec.Stateless))
 			if rule.Log != "" {
 				row.Log = true
 				severity, label := string(rule.Log), logName(vpc, name, rule)
@@ -108,6 +105,22 @@ func (b *builder) rowsOfList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL 
 			match.And(crossing(p), match.Is(match.IP)), verdict(action, spec.Stateless)))
 	}
 	return rows
+}
+
+// rankRules are the rules' ranks in the whole list. A list with more rules than
+// the band has priorities counts each direction by itself, of which the model
+// bounds the number.
+func rankRules(rules []model.Rule) []int {
+	ranks := make([]int, len(rules))
+	next := map[model.Direction]int{}
+	for i, r := range rules {
+		ranks[i] = i
+		if len(rules) > bandOfRules {
+			ranks[i] = next[r.Direction]
+			next[r.Direction]++
+		}
+	}
+	return ranks
 }
 
 func (b *builder) aclRow(key, direction string, priority int, m match.Expr, action string) *nbdb.ACL {

@@ -33,7 +33,8 @@ func genDocuments(t *rapid.T) []string {
 	tiers := rapid.IntRange(1, 4).Draw(t, "tiers")
 	lists := []string{model.ACLDefaultAllow, model.ACLDefaultDeny}
 	for i := range rapid.IntRange(0, 3).Draw(t, "lists") {
-		lists = append(lists, fmt.Sprintf("list-%d", i))
+		// A list may have a tier's name.
+		lists = append(lists, tierName(i))
 		add("ACL", lists[len(lists)-1], object{
 			"stateless": rapid.Bool().Draw(t, "stateless"),
 			"defaults":  object{"ingress": genAction(t), "egress": genAction(t)},

@@ -25,5 +25,5 @@ const (
 	prioLinkLocalPolicy = 32000
 )
 
-// MaxRules is how many rules the band of rules has room for.
-const MaxRules = prioRules - prioDefault - 1
+// bandOfRules is how many priorities the rules have.
+const bandOfRules = prioRules - prioDefault

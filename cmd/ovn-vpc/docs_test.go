@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,8 +63,9 @@ func document(t *testing.T, what string) string {
 		commands(&b, newApp(nil, io.Discard, io.Discard, func(string) string { return "" }).root())
 	case "options":
 		b.WriteString("\n| option | value |\n|---|---|\n")
-		for _, o := range model.DHCPOptionDocs() {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", o.Path, o.Type)
+		types := model.DHCPOptionTypes()
+		for _, name := range slices.Sorted(maps.Keys(types)) {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", name, types[name])
 		}
 		b.WriteString("\n")
 	default:

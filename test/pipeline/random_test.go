@@ -288,11 +288,11 @@ func texts(prefixes []netip.Prefix) (out []any) {
 }
 
 // probes are packets for a VPC: between random ends, by all ways.
-func (r *random) probes(n int, s *specs) []probe {
+func (r *random) probes(n int, s *specs, linkLocals map[string]netip.Addr) []probe {
 	guests := slices.Sorted(maps.Keys(s.guests))
 	var out []probe
 	for len(out) < n {
-		p := probe{From: pick(r, guests...), TTL: 64}
+		p := probe{From: pick(r, guests...), TTL: 64, linkLocals: linkLocals}
 		from := s.guests[p.From]
 		p.Src = pick(r, from.Addresses...)
 		to := pick(r, guests...)
@@ -302,6 +302,11 @@ func (r *random) probes(n int, s *specs) []probe {
 			continue
 		}
 		r.load(&p)
+		if s.isGateway(p.Dst, p) && (p.Proto == 6 || p.Proto == 132) {
+			// ovn-trace leaves a reset's ports as they were, and makes a reset of
+			// SCTP's abort.
+			p.Proto, p.SrcPort = 6, p.DstPort
+		}
 		// Both ends are of one family, and nobody sends to himself.
 		if p.v4() == p.Dst.Is4() && p.Src != p.Dst && !slices.Contains(from.Addresses, p.Dst) {
 			out = append(out, p)
@@ -320,8 +325,11 @@ func (r *random) aim(p *probe, to string, s *specs) bool {
 			return false
 		}
 		p.Neighbour = to
-		if r.chance(25) {
+		switch r.IntN(8) {
+		case 0, 1:
 			p.Dst = pick(r, r.hosts...) // another's, by the neighbour's MAC
+		case 2:
+			p.Dst = p.linkLocals[to]
 		}
 	case toGroup, toEverybody:
 		p.Dst = pick(r, append(r.hosts, parse("224.0.0.251", "239.1.2.3", "ff02::1", "ff05::2", "255.255.255.255")...)...)
@@ -329,7 +337,7 @@ func (r *random) aim(p *probe, to string, s *specs) bool {
 		p.From = pick(r, r.tiers...)
 		p.Src = pick(r, parse("192.0.2.7", "198.51.100.1", "2001:db8::7", "2001:db8:1::1")...)
 	case toRouter:
-		switch r.IntN(8) {
+		switch r.IntN(9) {
 		case 0:
 			p.Dst = pick(r, tier.Gateways...)
 		case 1:
@@ -338,6 +346,8 @@ func (r *random) aim(p *probe, to string, s *specs) bool {
 			p.Dst = pick(r, parse("192.0.2.7", "2001:db8::7", "10.200.0.1", "fd00:ff::1")...)
 		case 3:
 			p.Dst = r.usable(pick(r, s.tiers[pick(r, r.tiers...)].CIDRs...), nil)
+		case 4:
+			p.Dst = p.linkLocals[pick(r, from.Tier, pick(r, r.tiers...), to)]
 		}
 		p.TTL = pick[uint8](r, 64, 64, 64, 64, 64, 64, 1, 2, 255)
 	}
@@ -346,6 +356,8 @@ func (r *random) aim(p *probe, to string, s *specs) bool {
 	case p.TTL == 1 || s.isGateway(p.Dst, *p): // answered to the source: it has to be the sender
 	case !from.PortSecurity && r.chance(30):
 		p.Src = pick(r, append(r.hosts, parse("192.0.2.7", "2001:db8::7")...)...)
+	case p.Dst.Is6() && (p.Frame != toGroup || p.Dst.IsMulticast()) && r.chance(20):
+		p.Src = p.linkLocals[p.From]
 	case r.chance(8):
 		p.Src = pick(r, r.hosts...) // forged: port security stands against it
 	case len(from.AllowedAddresses) > 0 && r.chance(50):
@@ -364,6 +376,9 @@ func (r *random) load(p *probe) {
 	switch p.Proto {
 	case 6, 17, 132:
 		p.SrcPort, p.DstPort = pick[uint16](r, 1024, 68, 443), r.port()
+		if p.SrcPort == 68 && p.Frame != toRouter {
+			p.SrcPort++ // DHCP is no part of this
+		}
 		if r.chance(20) {
 			p.DstPort += pick[uint16](r, 65535, 1)
 		}

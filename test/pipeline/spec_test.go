@@ -119,7 +119,7 @@ func (s *specs) leaves(p probe, from *model.AttachmentSpec) verdict {
 	tier := s.tiers[from.Tier]
 	list := s.lists[tier.ACL]
 	own := slices.Contains(tier.Gateways, p.Dst) || p.Dst == p.linkLocals[from.Tier]
-	if !(own && toOwnGateway(p, list)) && !unlisted(p, list) {
+	if !(own && toOwnGateway(p, list)) && !unlisted(p) {
 		if action := s.decide(list, model.Egress, p, p.Dst); action != model.Allow {
 			return refused(action)
 		}
@@ -130,7 +130,7 @@ func (s *specs) leaves(p probe, from *model.AttachmentSpec) verdict {
 	if v, ok := s.routersOwn(p, tier, list); ok {
 		return v
 	}
-	if isLinkLocal(p.Src) && !isLinkLocal(p.Dst) {
+	if isLinkLocal(p.Src) && s.tierOf(p.Dst) != "" {
 		return dropped // RFC 4291, 2.5.6
 	}
 	return s.arrives(p)
@@ -146,12 +146,12 @@ func toOwnGateway(p probe, list *model.ACLSpec) bool {
 		list.Stateless && p.v6() && p.Proto == 58 && (p.Type == 135 || p.Type == 136)
 }
 
-// unlisted is what OVN lets out of a tier with a stateful list by itself:
-// discovery and multicast listener reports (RFC 4861, RFC 2710). No router
-// forwards them.
-func unlisted(p probe, list *model.ACLSpec) bool {
-	report := p.v6() && p.Proto == 58 && !p.Frag && isLinkLocal(p.Src) && p.Type >= 130 && p.Type <= 132
-	return !list.Stateless && (report || isDiscovery(p))
+// unlisted is what OVN lets out of a tier by itself: discovery and multicast
+// listener reports (RFC 4861, RFC 2710). No router forwards them.
+func unlisted(p probe) bool { return isReport(p) || isDiscovery(p) }
+
+func isReport(p probe) bool {
+	return p.v6() && p.Proto == 58 && !p.Frag && isLinkLocal(p.Src) && p.Type >= 130 && p.Type <= 132
 }
 
 func isDiscovery(p probe) bool {
@@ -166,8 +166,10 @@ func (s *specs) routersOwn(p probe, tier *model.TierSpec, list *model.ACLSpec) (
 	if !mine && !expired {
 		return verdict{}, false
 	}
-	// Fragments get no answer, and somebody must be there to get it.
-	if p.Frag || s.hostOf(p.Src) == "" || expired && p.v6() && !within(tier.CIDRs, p.Src) {
+	// Fragments get no answer, and somebody must be there to get it. A
+	// link-local address answers link-local ones alone: its packets are not
+	// routed.
+	if p.Frag || mine && isLinkLocal(p.Dst) && !isLinkLocal(p.Src) || s.hostOf(p.Src) == "" || expired && p.v6() && !within(tier.CIDRs, p.Src) {
 		return dropped, true
 	}
 	// Bound to one chassis, the router answers nothing but ping.
@@ -188,12 +190,7 @@ func (s *specs) routersOwn(p probe, tier *model.TierSpec, list *model.ACLSpec) (
 
 // arrives is a packet that the router takes on.
 func (s *specs) arrives(p probe) verdict {
-	tier := ""
-	for name, t := range s.tiers {
-		if within(t.CIDRs, p.Dst) {
-			tier = name
-		}
-	}
+	tier := s.tierOf(p.Dst)
 	if tier == "" && !isLinkLocal(p.Dst) {
 		return verdict{outcome: trace.NoRoute}
 	}
@@ -205,6 +202,16 @@ func (s *specs) arrives(p probe) verdict {
 		return refused(action)
 	}
 	return s.received(p, host)
+}
+
+// tierOf is the tier that an address lies in.
+func (s *specs) tierOf(a netip.Addr) string {
+	for name, t := range s.tiers {
+		if within(t.CIDRs, a) {
+			return name
+		}
+	}
+	return ""
 }
 
 // hostOf is the attachment that has an address and is enabled.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -105,6 +106,20 @@ func (w *wire) apply(t *testing.T, yaml string) {
 	require.False(t, faults.HasErrors(), faults.String())
 	_, err := w.engine.Apply(ctx, set, false, engine.WaitHV)
 	require.NoError(t, err)
+	w.revalidate(t)
+}
+
+// revalidate waits until no hypervisor's datapath has an entry in its cache
+// that is older than its OpenFlow flows: hv_cfg tells of the flows alone. One
+// round may have begun before the flows changed, the second has not.
+func (w *wire) revalidate(t *testing.T) {
+	t.Helper()
+	for _, h := range w.lab.Hypervisors {
+		for range 2 {
+			_, err := h.Run(t.Context(), "ovs-appctl", "--target="+filepath.Join(w.lab.Dir(), h.Name, "vswitchd.ctl"), "revalidator/wait")
+			require.NoError(t, err)
+		}
+	}
 }
 
 // list is an ACL's spec. Every list lets markers through; defaults are deny.
@@ -209,15 +224,17 @@ func (w *wire) nbctl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := w.lab.Sandbox().NBCtl(t.Context(), append([]string{"--wait=hv"}, args...)...)
 	require.NoError(t, err)
+	w.revalidate(t)
 	return strings.TrimSpace(out)
 }
 
 // row is the UUID of the only row of a table with this ovn-vpc:key.
 func (w *wire) row(t *testing.T, table, key string) string {
 	t.Helper()
-	out := w.nbctl(t, "--bare", "--columns=_uuid", "find", table, `external_ids:ovn-vpc\:key="`+key+`"`)
+	out, err := w.lab.Sandbox().NBCtl(t.Context(), "--bare", "--columns=_uuid", "find", table, `external_ids:ovn-vpc\:key="`+key+`"`)
+	require.NoError(t, err)
 	require.Len(t, strings.Fields(out), 1, "%s %s: %q", table, key, out)
-	return out
+	return strings.TrimSpace(out)
 }
 
 // repair lets the engine mend what nbctl has broken.
@@ -227,4 +244,5 @@ func (w *wire) repair(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, report.Faults)
 	require.True(t, report.Repaired)
+	w.revalidate(t)
 }

@@ -135,6 +135,7 @@ func (w *wire) replace(t *testing.T, tier, acl string) {
 	t.Helper()
 	_, err := w.engine.ReplaceACL(t.Context(), "shop", tier, acl, engine.WaitHV)
 	require.NoError(t, err)
+	w.revalidate(t)
 }
 
 // prefixes: those of one tier reach each other on the link. What is sent
@@ -163,10 +164,16 @@ func (w *wire) isolation(t *testing.T) {
 	require.Equal(t, w.app1.v4, w.mirrorApp.v4)
 	require.Equal(t, w.app1.mac, w.mirrorApp.mac)
 	for _, f := range []family{ipv4, ipv6} {
-		for _, p := range []lab.Packet{w.echo(w.web1, w.app1, f), w.udp(w.web1, w.app1, f, servedPort), w.syn(w.web1, w.app1, f, servedPort)} {
-			w.requireArrived(t, true, w.web1, w.app1, p, "in its VPC")
-			require.Zero(t, w.seen(t, w.web1, w.app1, w.mirrorApp, incoming(same(p)), p.Frame()), "in the other VPC")
-			require.Zero(t, w.seen(t, w.web1, w.app1, w.mirrorWeb, incoming(same(p)), p.Frame()), "in the other VPC")
+		for _, make := range []func() lab.Packet{
+			func() lab.Packet { return w.echo(w.web1, w.app1, f) },
+			func() lab.Packet { return w.udp(w.web1, w.app1, f, servedPort) },
+			func() lab.Packet { return w.syn(w.web1, w.app1, f, servedPort) },
+		} {
+			w.requireArrived(t, true, w.web1, w.app1, make(), "in its VPC")
+			for _, other := range []*guest{w.mirrorApp, w.mirrorWeb} {
+				p := make()
+				require.Zero(t, w.seen(t, w.web1, w.app1, other, incoming(same(p)), p.Frame()), "in the other VPC")
+			}
 		}
 	}
 	for name, p := range w.groupPackets(w.web1) {

@@ -1,7 +1,7 @@
 package match
 
 import (
-	"flag"
+	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"net/netip"
 	"os"
 	"strings"
@@ -11,8 +11,6 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func ps(texts ...string) []netip.Prefix {
 	var out []netip.Prefix
@@ -142,7 +140,7 @@ func TestRenderGolden(t *testing.T) {
 		ar.Files = append(ar.Files, txtar.File{Name: g.name, Data: []byte(Render(g.e) + "\n")})
 	}
 	const path = "testdata/render.txtar"
-	if *update {
+	if testflag.Update() {
 		require.NoError(t, os.WriteFile(path, txtar.Format(&ar), 0o644))
 	}
 	want, err := os.ReadFile(path)

@@ -2,8 +2,8 @@ package match
 
 import (
 	"context"
-	"flag"
 	"fmt"
+	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,20 +125,20 @@ func microflow(p Packet) string {
 	return strings.Join(parts, " && ")
 }
 
-var (
-	cases           = flag.Int("cases", 60, "random matches to try on a real OVN")
-	packetsPerMatch = flag.Int("packets", 12, "random packets to try on each match")
+const (
+	defaultCases    = 60 // random matches to try on a real OVN
+	packetsPerMatch = 12 // random packets to try on each match
 )
 
 func TestOVNAgrees(t *testing.T) {
 	tr := newTracer(t)
 	var texts []string
-	for i := range *cases {
+	for i := range testflag.Cases(defaultCases) {
 		texts = append(texts, Render(exprs(3, switchPort(i, "a"), switchPort(i, "b"), "nosuch").Example(i)))
 	}
 	tr.load(texts)
 	require.Empty(t, tr.complaints())
-	tr.agrees(*packetsPerMatch)
+	tr.agrees(packetsPerMatch)
 	require.Greater(t, tr.held, tr.tried/10, "too few matches hold to prove anything")
 	require.Less(t, tr.held, tr.tried-tr.tried/10, "too few matches fail to prove anything")
 }
@@ -149,7 +149,7 @@ func TestOVNPredicates(t *testing.T) {
 		"eth.bcast", "eth.mcast", "ip4.mcast", "ip6.mcast", "ip.is_frag", "ip.first_frag", "ip.later_frag",
 		"!eth.mcast", "!ip4.mcast", "ip && !ip.later_frag"})
 	require.Empty(t, tr.complaints())
-	tr.agrees(4 * *packetsPerMatch)
+	tr.agrees(4 * packetsPerMatch)
 }
 
 // Parse accepts and refuses as OVN does, but for what it doesn't support.
@@ -169,7 +169,7 @@ func TestOVNParsesAlike(t *testing.T) {
 		assert.Equalf(t, i >= len(accepted), strings.Contains(complaints, fmt.Sprintf("/*%d*/", i)), "OVN on %q", s)
 		assert.Equalf(t, i >= len(accepted), err != nil, "Parse on %q: %v", s, err)
 	}
-	tr.agrees(*packetsPerMatch / 2)
+	tr.agrees(packetsPerMatch / 2)
 }
 
 // agrees compares verdicts on n random packets for each of the matches that
@@ -205,8 +205,8 @@ func TestOVNTakesWhatParseTakes(t *testing.T) {
 		return s
 	})
 	var texts []string
-	refused := 0
-	for i := 0; len(texts) < *cases && i < 100*(*cases); i++ {
+	refused, cases := 0, testflag.Cases(defaultCases)
+	for i := 0; len(texts) < cases && i < 100*cases; i++ {
 		s := damaged.Example(i)
 		if _, err := Parse(s); err != nil {
 			refused++

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/ovn-vpc/ovn-vpc/engine"
 )
 
@@ -38,6 +42,49 @@ func scopeName(vpc string) string {
 func (a *app) showChange(c engine.ResourceChange, word string) {
 	a.printf("  %s %s\n", a.colored(verbOf(c.Action).color, word), c.ID())
 	for _, f := range c.Fields {
+		old, _ := f.Old.([]any)
+		fresh, _ := f.New.([]any)
+		if max(len(old), len(fresh)) > longList {
+			a.printf("      %s: %s\n", f.Field, elements(old, fresh))
+			continue
+		}
 		a.printf("      %s: %s -> %s\n", f.Field, value(f.Old), value(f.New))
 	}
+}
+
+// longList is from how many elements on a list is shown by what changes in it.
+const longList = 8
+
+// elements are those that a long list gains and loses, a few of them by name.
+func elements(old, fresh []any) string {
+	had, has := map[string]bool{}, map[string]bool{}
+	for _, e := range old {
+		had[value(e)] = true
+	}
+	for _, e := range fresh {
+		has[value(e)] = true
+	}
+	var parts []string
+	for _, side := range []struct {
+		sign       string
+		from, none map[string]bool
+	}{{"+", has, had}, {"-", had, has}} {
+		var only []string
+		for e := range side.from {
+			if !side.none[e] {
+				only = append(only, e)
+			}
+		}
+		slices.Sort(only)
+		if n := len(only) - longList; n > 0 {
+			only = append(only[:longList], fmt.Sprintf("and %d more", n))
+		}
+		if len(only) > 0 {
+			parts = append(parts, side.sign+"["+strings.Join(only, ", ")+"]")
+		}
+	}
+	if len(parts) == 0 {
+		return "in another order"
+	}
+	return strings.Join(parts, " ")
 }

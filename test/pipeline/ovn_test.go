@@ -191,8 +191,7 @@ func (t *tracer) judge(flow, router, sender string) (verdict, string, error) {
 
 // read makes a verdict of a summary (ovn-trace(8), Summary Output). To a sender
 // whose packet was tracked the router's answer is a reply, which passes; that
-// it would need another connection state in ovn-trace is overlooked. So is
-// that ovn-trace gives the answers of OVN's DHCP no destination.
+// it would need another connection state in ovn-trace is overlooked.
 func read(account, router, sender string) verdict {
 	var stack, outputs []string
 	tracked, answered := false, false
@@ -203,8 +202,6 @@ func read(account, router, sender string) verdict {
 		switch {
 		case strings.HasPrefix(line, "reject {"):
 			return verdict{outcome: trace.Rejected}
-		case strings.Contains(line, "put_dhcp_opts("):
-			return verdict{outcome: trace.Answered}
 		case strings.HasPrefix(line, "ct_next(ct_state="):
 			tracked = tracked || !answered
 		case opens && (strings.HasPrefix(line, "arp {") || strings.HasPrefix(line, "nd_ns {")):

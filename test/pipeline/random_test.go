@@ -376,11 +376,11 @@ func (r *random) load(p *probe) {
 	switch p.Proto {
 	case 6, 17, 132:
 		p.SrcPort, p.DstPort = pick[uint16](r, 1024, 68, 443), r.port()
-		if p.SrcPort == 68 && p.Frame != toRouter {
-			p.SrcPort++ // DHCP is no part of this
-		}
 		if r.chance(20) {
 			p.DstPort += pick[uint16](r, 65535, 1)
+		}
+		if p.SrcPort == 68 && p.DstPort == 67 {
+			p.SrcPort++ // OVN's DHCP is no part of this
 		}
 	case 1, 58:
 		p.Type, p.Code = r.icmpType(p.v4()), r.icmpCode()

@@ -136,13 +136,13 @@ func (s *specs) leaves(p probe, from *model.AttachmentSpec) verdict {
 	return s.arrives(p)
 }
 
-// toOwnGateway is what reaches one's gateway whatever the lists say.
+// toOwnGateway is what reaches one's gateway whatever the lists say, but for
+// DHCP.
 func toOwnGateway(p probe, list *model.ACLSpec) bool {
 	if p.Frag {
 		return false
 	}
 	return p.v4() && p.Proto == 1 && p.Type == 8 || p.v6() && p.Proto == 58 && p.Type == 128 ||
-		p.v4() && p.Proto == 17 && p.SrcPort == 68 && p.DstPort == 67 ||
 		list.Stateless && p.v6() && p.Proto == 58 && (p.Type == 135 || p.Type == 136)
 }
 

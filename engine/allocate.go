@@ -133,28 +133,15 @@ func (a *allocator) keep(r *model.Resource) {
 	}
 	was := old.Spec.(*model.AttachmentSpec)
 	if len(filled.Addresses) == 0 {
-		filled.Addresses = a.stillInside(r.Metadata.VPC, was)
+		// Also where the tier no longer has them: model.Check then refuses that,
+		// instead of a guest losing its address unasked.
+		filled.Addresses = slices.Clone(was.Addresses)
 	}
 	if filled.MAC == "" && len(filled.Addresses) > 0 && len(was.Addresses) > 0 &&
 		(filled.Addresses[0] == was.Addresses[0] || was.MAC != ipam.MAC(r.Metadata.VPC, was.Addresses[0], 0)) {
 		filled.MAC = was.MAC
 	}
 	a.claim(r.Metadata.VPC, &filled)
-}
-
-// stillInside are an attachment's addresses that its tier still has.
-func (a *allocator) stillInside(vpc string, spec *model.AttachmentSpec) []netip.Addr {
-	t := a.tier(vpc, spec.Tier)
-	if t == nil {
-		return nil
-	}
-	var out []netip.Addr
-	for _, addr := range spec.Addresses {
-		if slices.ContainsFunc(t.spec.CIDRs, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-			out = append(out, addr)
-		}
-	}
-	return out
 }
 
 func (a *allocator) claim(vpc string, spec *model.AttachmentSpec) {

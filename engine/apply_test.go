@@ -137,6 +137,8 @@ func TestATierGrowsAnAddressFamily(t *testing.T) {
 	require.Len(t, is, 2)
 	require.Equal(t, was[0], is[0])
 	f.refused(tier("shop", "web", "2001:db8::/64"), "10.0.0.0/24", "spec.cidrs")
+	// Not even when the attachment stands in the input too and names no address.
+	f.refused(tier("shop", "web", "2001:db8::/64")+att("shop", "a", "web"), "10.0.0.0/24", "spec.cidrs")
 	f.noDrift()
 }
 

@@ -101,6 +101,25 @@ func (d *desire) bound(r *model.Resource, what string, have, add, limit int) {
 	}
 }
 
+// Faults are those that the resources of an input have beside each other and
+// beside what is stored. The input may have faults of its own already, so
+// nothing is allocated or planned.
+func (e *Engine) Faults(ctx context.Context, set *model.Set) (model.Diagnostics, error) {
+	s := e.scopeOf(wish{put: set.Resources})
+	s.ports = nil
+	w, err := e.read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(set.Resources)
+	for _, r := range sorted(w.resources) {
+		if set.Get(r.ID()) == nil {
+			all = append(all, r)
+		}
+	}
+	return model.Check(all, w.before, func(string) bool { return true }), nil
+}
+
 // checkNames refuses names that another row of the database has already. Names
 // of switch ports and router ports share one space: ovn-northd fails on a
 // switch port that is named like a router port.

@@ -196,9 +196,11 @@ func identities(texts []string) ([]identity, error) {
 	return out, nil
 }
 
-// has tells whether the identity covers a source or destination.
-func (id identity) has(mac [6]byte, addr netip.Addr) bool {
-	return id.mac == mac && (len(id.addrs) == 0 || contains(id.addrs, addr))
+// mayUse tells whether port security grants the identity an address. With any
+// IPv6 address OVN grants the link-local one of the MAC.
+func (id identity) mayUse(a netip.Addr) bool {
+	return len(id.addrs) == 0 || contains(id.addrs, a) ||
+		a == linkLocal(id.mac) && slices.ContainsFunc(id.addrs, func(p netip.Prefix) bool { return p.Addr().Is6() })
 }
 
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {

@@ -246,7 +246,7 @@ func (p *port) maySend(k match.Packet) bool {
 	return slices.ContainsFunc(p.security, func(id identity) bool {
 		dhcp := predicate(match.IP4, k) && k.Src.IsUnspecified() && k.Proto == 17 && k.SrcPort == 68 && k.DstPort == 67
 		unspecified := predicate(match.IP6, k) && k.Src.IsUnspecified() && k.Proto == 58
-		return id.has(k.EthSrc, k.Src) || id.mac == k.EthSrc && (dhcp || unspecified)
+		return id.mac == k.EthSrc && id.mayUse(k.Src) || id.mac == k.EthSrc && (dhcp || unspecified)
 	})
 }
 
@@ -256,7 +256,7 @@ func (p *port) mayReceive(k match.Packet) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.security, func(id identity) bool {
-		return id.mac == k.EthDst && (len(id.addrs) == 0 || contains(id.addrs, k.Dst) || isGroup(k.Dst))
+		return id.mac == k.EthDst && (id.mayUse(k.Dst) || isGroup(k.Dst))
 	})
 }
 

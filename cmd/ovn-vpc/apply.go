@@ -40,7 +40,7 @@ offerings are never pruned, and an input without a document changes nothing.`,
 }
 
 func (a *app) apply(ctx context.Context, paths []string, prune bool, wait engine.Wait) error {
-	set, found, err := a.load(paths)
+	set, found, err := a.load(paths, a.online(ctx))
 	if err != nil {
 		return err
 	}

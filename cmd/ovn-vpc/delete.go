@@ -65,7 +65,7 @@ func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait
 }
 
 func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wait engine.Wait) error {
-	set, found, err := a.load(paths)
+	set, found, err := a.load(paths, offline)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
+// check holds the resources of an input against each other and what else it
+// knows of.
+type check func(*model.Set) model.Diagnostics
+
 // load reads the resources of files. With an error in them it is an
-// InvalidError that holds all that can be said without a database. found are
-// the warnings.
-func (a *app) load(paths []string) (set *model.Set, found model.Diagnostics, err error) {
+// InvalidError that holds also what further says, so that all faults of an
+// input are told at once. found are the warnings.
+func (a *app) load(paths []string, further check) (set *model.Set, found model.Diagnostics, err error) {
 	if len(paths) == 0 {
 		return nil, nil, usagef("say what to read: -f FILE, where FILE is a file, a folder, or - for standard input")
 	}
@@ -16,7 +22,7 @@ func (a *app) load(paths []string) (set *model.Set, found model.Diagnostics, err
 	set, faults := model.Load(inputs...)
 	found = append(found, faults...)
 	if found.HasErrors() {
-		found = append(found, offline(set).Errors()...)
+		found = append(found, further(set).Errors()...)
 		found.Sort()
 		return nil, nil, &engine.InvalidError{Diagnostics: found}
 	}
@@ -30,6 +36,30 @@ func (a *app) load(paths []string) (set *model.Set, found model.Diagnostics, err
 // database is not known.
 func offline(set *model.Set) model.Diagnostics {
 	return model.Check(set.Resources, func(model.ID) *model.Resource { return nil }, func(string) bool { return false })
+}
+
+// online checks resources against the database too, where that can be reached
+// soon: an input that is refused anyway must not wait for it.
+func (a *app) online(ctx context.Context) check {
+	return func(set *model.Set) model.Diagnostics {
+		brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
+		defer cancel()
+		found, err := a.faults(brief, set)
+		if err != nil {
+			a.logger().Info("the input is not held against the database", "error", err)
+			return offline(set)
+		}
+		return found
+	}
+}
+
+func (a *app) faults(ctx context.Context, set *model.Set) (model.Diagnostics, error) {
+	e, done, err := a.connect(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return e.Faults(ctx, set)
 }
 
 // joined puts the warnings of the input before what an engine's error says.

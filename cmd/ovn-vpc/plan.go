@@ -59,7 +59,7 @@ database stays as it was.`,
 // plan is the plan for files; without a document in them, one that changes
 // nothing.
 func (a *app) plan(ctx context.Context, paths []string, prune bool) (*engine.Plan, error) {
-	set, found, err := a.load(paths)
+	set, found, err := a.load(paths, a.online(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ database.`,
 	paths := fileFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(context.Context, *cobra.Command, []string) error {
-		set, found, err := a.load(*paths)
+		set, found, err := a.load(*paths, offline)
 		if err != nil {
 			return err
 		}

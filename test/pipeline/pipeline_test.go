@@ -42,8 +42,9 @@ func TestPipeline(t *testing.T) {
 		first = rand.Uint64()
 	}
 	tally := map[trace.Outcome]int{}
-	for i := range testflag.Cases(cases) {
-		c := newCase(first+uint64(i), i)
+	cases = testflag.Cases(cases)
+	for i := range cases {
+		c := newCase(first + uint64(i))
 		f, err := c.run(t.Context(), o, tally)
 		require.NoErrorf(t, err, "seed %d", first+uint64(i))
 		if f != nil {
@@ -53,6 +54,9 @@ func TestPipeline(t *testing.T) {
 		}
 	}
 	t.Log(tally)
+	if cases < fewCases {
+		return
+	}
 	for _, outcome := range []trace.Outcome{trace.Delivered, trace.Answered, trace.Dropped, trace.Rejected, trace.NoRoute, trace.NoHost} {
 		require.NotZerof(t, tally[outcome], "no packet was %s: the cases prove too little", outcome)
 	}
@@ -66,8 +70,8 @@ type testCase struct {
 	probes []probe // nil: to be made up
 }
 
-func newCase(seed uint64, number int) *testCase {
-	c := &testCase{random: newRandom(seed), vpc: fmt.Sprintf("v%d", number)}
+func newCase(seed uint64) *testCase {
+	c := &testCase{random: newRandom(seed), vpc: fmt.Sprintf("v%d", seed)}
 	c.docs = c.random.design(c.vpc)
 	return c
 }

@@ -47,7 +47,7 @@ func (p probe) outside() bool { return p.Frame == fromOutside }
 func (p probe) String() string {
 	type plain probe
 	p.linkLocals = nil
-	return fmt.Sprintf("%+v", plain(p))
+	return strings.Replace(fmt.Sprintf("%+v", plain(p)), " linkLocals:map[]", "", 1)
 }
 
 // names are the names and MACs that the rows of a VPC have for a probe's ends.

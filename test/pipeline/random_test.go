@@ -273,9 +273,9 @@ func (r *random) port() uint16 {
 
 func (r *random) icmpType(v4 bool) uint8 {
 	if v4 {
-		return pick[uint8](r, 0, 3, 8, 8, 11, 13, 255)
+		return pick[uint8](r, 0, 0, 3, 8, 8, 11, 13, 255)
 	}
-	return pick[uint8](r, 1, 3, 128, 128, 129, 130, 133, 134, 135, 143, 255)
+	return pick[uint8](r, 0, 0, 1, 3, 128, 128, 129, 130, 133, 134, 135, 143, 255)
 }
 
 func (r *random) icmpCode() uint8 { return pick[uint8](r, 0, 0, 1, 3, 255) }
@@ -372,7 +372,7 @@ func (r *random) load(p *probe) {
 	if p.Proto == 1 && p.v6() {
 		p.Proto = 58
 	}
-	p.Frag = r.chance(10)
+	p.Frag = r.chance(15)
 	switch p.Proto {
 	case 6, 17, 132:
 		p.SrcPort, p.DstPort = pick[uint16](r, 1024, 68, 443), r.port()
@@ -384,6 +384,7 @@ func (r *random) load(p *probe) {
 		}
 	case 1, 58:
 		p.Type, p.Code = r.icmpType(p.v4()), r.icmpCode()
+		p.Frag = p.Frag || r.chance(15)
 	}
 }
 

@@ -109,17 +109,22 @@ func (w *wire) apply(t *testing.T, yaml string) {
 	w.revalidate(t)
 }
 
-// revalidate waits until no hypervisor's datapath has an entry in its cache
-// that is older than its OpenFlow flows: hv_cfg tells of the flows alone. One
-// round may have begun before the flows changed, the second has not.
+// revalidate empties the caches of the hypervisors' datapaths: hv_cfg tells of
+// the OpenFlow flows alone, and what was cached before them lives on until the
+// next round of revalidation.
 func (w *wire) revalidate(t *testing.T) {
 	t.Helper()
 	for _, h := range w.lab.Hypervisors {
-		for range 2 {
-			_, err := h.Run(t.Context(), "ovs-appctl", "--target="+filepath.Join(w.lab.Dir(), h.Name, "vswitchd.ctl"), "revalidator/wait")
-			require.NoError(t, err)
-		}
+		w.appctl(t, h, "revalidator/purge")
 	}
+}
+
+// appctl asks a hypervisor's ovs-vswitchd.
+func (w *wire) appctl(t *testing.T, h *lab.Hypervisor, args ...string) string {
+	t.Helper()
+	out, err := h.Run(t.Context(), "ovs-appctl", append([]string{"--target=" + filepath.Join(w.lab.Dir(), h.Name, "vswitchd.ctl")}, args...)...)
+	require.NoError(t, err)
+	return out
 }
 
 // list is an ACL's spec. Every list lets markers through; defaults are deny.

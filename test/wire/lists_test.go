@@ -229,7 +229,8 @@ func requireEcho(t *testing.T, want lab.Outcome, conn net.Conn) {
 	}
 }
 
-// rejectOnEstablished: reject resets new connections alone.
+// rejectOnEstablished: reject answers new connections. An established one it
+// stops as deny does, without an answer.
 func (w *wire) rejectOnEstablished(t *testing.T) {
 	w.lists(t, list{egress: "allow"}, list{ingress: "allow"}, list{})
 	conn, err := w.web1.Dial(t.Context(), "tcp", netip.AddrPortFrom(w.app1.v4, servedPort))
@@ -238,5 +239,5 @@ func (w *wire) rejectOnEstablished(t *testing.T) {
 	requireEcho(t, lab.Answered, conn)
 	w.lists(t, list{egress: "allow"}, list{ingress: "allow", rules: []string{"{number: 10, action: reject, protocol: tcp}"}}, list{})
 	require.Equal(t, lab.Refused, w.probe(t, w.web1, "tcp", w.app1.v4, servedPort))
-	requireEcho(t, lab.Answered, conn)
+	requireEcho(t, lab.TimedOut, conn)
 }

@@ -77,14 +77,14 @@ func (w *wire) echo(from, to *guest, f family) lab.Packet {
 }
 
 // ping is an echo request (RFC 792, RFC 4443).
-func (w *wire) ping(src, dst netip.Addr) lab.Packet {
+func (w *wire) ping(src, dst netip.Addr, data ...byte) lab.Packet {
 	kind := uint8(8)
 	if dst.Is6() {
 		kind = 128
 	}
 	id := w.port()
 	body := []byte{byte(id >> 8), byte(id), 0, 1}
-	return lab.ICMP(src, dst, kind, 0, append(body, w.token()...))
+	return lab.ICMP(src, dst, kind, 0, append(append(body, w.token()...), data...))
 }
 
 // same selects the frames that carry one of the packets, also after a router.

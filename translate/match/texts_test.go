@@ -3,7 +3,7 @@ package match
 // acceptedTexts are accepted by OVN and by Parse.
 func acceptedTexts() []string {
 	return []string{
-		`1`, `0`, `!1`, `(1)`, `!(0)`, `((tcp))`, ` tcp	// rest`, `tcp && /* web */ tcp.dst == 80`,
+		`1`, `0`, `!1`, `(1)`, `!(0)`, `((tcp))`, `tcp && /* web */ tcp.dst == 80`,
 		`ip4`, `ip4 && tcp`, `ip4 || ip6 || arp`, `(ip4 && tcp) || udp`, `!eth.mcast`, `!(eth.mcast)`, `!eth.bcast && ip4`,
 		`ip4 && !ip.is_frag`, `!ip.first_frag && !ip.later_frag && ip`, `!ip4.mcast && ip4`, `!ip6.mcast && ip6`,
 		`tcp.dst == 80`, `80 == tcp.dst`, `tcp.dst == {80}`, `tcp.dst == {80, 443}`, `tcp.dst=={80 443,}`, `{80, 443} == tcp.dst`,

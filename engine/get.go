@@ -64,7 +64,7 @@ type AttachmentStatus struct {
 	InterfaceID string       `json:"interfaceID"`
 	Up          *bool        `json:"up,omitempty"`
 	Chassis     string       `json:"chassis,omitempty"`
-	Reason      string       `json:"reason,omitempty"` // why it isn't up, as far as is known
+	Reason      string       `json:"reason,omitempty"` // why it isn't up, or passes nothing, as far as is known
 }
 
 // Filter chooses resources; empty fields choose all.
@@ -240,7 +240,7 @@ func (s *statuses) attachment(spec *model.AttachmentSpec) *AttachmentStatus {
 	if bound {
 		st.Chassis = binding.Chassis
 	}
-	if st.Up != nil && *st.Up {
+	if st.Up != nil && *st.Up && spec.Enabled {
 		return st
 	}
 	st.Reason = s.reason(spec, st, binding, bound)
@@ -261,11 +261,11 @@ func (s *statuses) reason(spec *model.AttachmentSpec, st *AttachmentStatus, bind
 	case s.bindings != nil && binding.Chassis != "":
 		return fmt.Sprintf("the chassis %q has it, and has not finished its flows", binding.Chassis)
 	}
-	where := "no hypervisor"
+	who := "no hypervisor has an"
 	if spec.Chassis != "" {
-		where = "the chassis " + spec.Chassis + " has not plugged it: it"
+		who = fmt.Sprintf("the chassis %q has no", spec.Chassis)
 	}
-	return where + " has an interface with external_ids:iface-id=" + spec.InterfaceID
+	return who + " interface with external_ids:iface-id=" + spec.InterfaceID
 }
 
 // Export are the resources that bring an empty database to the same state:

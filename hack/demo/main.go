@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -204,46 +205,62 @@ func (n *network) matrix(ctx context.Context, guests []*lab.Guest) error {
 		fmt.Fprintf(table, "\ttcp %d", port)
 	}
 	fmt.Fprintln(table)
+	var rows []*row
 	for _, from := range guests {
 		for _, to := range guests {
-			if from == to {
-				continue
-			}
-			if err := n.row(ctx, table, from, to); err != nil {
-				return err
+			if from != to {
+				rows = append(rows, &row{from: from, to: to})
 			}
 		}
+	}
+	// At once: most of the time goes into waiting for what is denied.
+	var wg sync.WaitGroup
+	for _, r := range rows {
+		wg.Go(func() { r.err = r.try(ctx, n.ports()) })
+	}
+	wg.Wait()
+	for _, r := range rows {
+		if r.err != nil {
+			return r.err
+		}
+		fmt.Fprintln(table, strings.Join(r.cells, "\t"))
 	}
 	return table.Flush()
 }
 
-func (n *network) row(ctx context.Context, table *tabwriter.Writer, from, to *lab.Guest) error {
-	address := to.Spec.Addresses[0].Addr()
-	received, err := from.Ping(ctx, address, 3)
+// row is what one guest gets through to another.
+type row struct {
+	from, to *lab.Guest
+	cells    []string
+	err      error
+}
+
+func (r *row) try(ctx context.Context, ports []uint16) error {
+	address := r.to.Spec.Addresses[0].Addr()
+	received, err := r.from.Ping(ctx, address, 3)
 	if err != nil {
 		return err
 	}
-	answer := "-"
+	ping := "-"
 	if received > 0 {
-		answer = "yes"
+		ping = "yes"
 	}
-	fmt.Fprintf(table, "%s\t%s\t%s", from.Spec.Name, to.Spec.Name, answer)
-	for _, port := range n.ports() {
+	r.cells = []string{r.from.Spec.Name, r.to.Spec.Name, ping}
+	for _, port := range ports {
 		probe, cancel := context.WithTimeout(ctx, patience)
-		outcome, err := from.Probe(probe, "tcp", netip.AddrPortFrom(address, port))
+		outcome, err := r.from.Probe(probe, "tcp", netip.AddrPortFrom(address, port))
 		cancel()
 		if err != nil {
 			return err
 		}
+		cell := string(outcome)
 		switch outcome {
 		case lab.Answered:
-			fmt.Fprint(table, "\tyes")
+			cell = "yes"
 		case lab.TimedOut:
-			fmt.Fprint(table, "\t-")
-		default:
-			fmt.Fprintf(table, "\t%s", outcome)
+			cell = "-"
 		}
+		r.cells = append(r.cells, cell)
 	}
-	fmt.Fprintln(table)
 	return nil
 }

@@ -53,7 +53,9 @@ func (w *wire) fragments(t *testing.T) {
 			{"deny of another type", []string{"{number: 10, action: deny, protocol: icmp, icmp: {type: 13}}",
 				"{number: 11, action: deny, protocol: icmpv6, icmp: {type: 1}}", "{number: 20}"}, "udp tcp", "udp tcp"},
 		} {
-			w.lists(t, open(), list{stateless: stateless, rules: c.rules}, list{})
+			web := open()
+			web.stateless = stateless
+			w.lists(t, web, list{stateless: stateless, rules: c.rules}, list{})
 			for _, to := range []*guest{w.app1, w.app2} {
 				for _, kind := range []string{"udp", "tcp", "echo"} {
 					for f, pass := range map[family]string{ipv4: c.pass4, ipv6: c.pass6} {

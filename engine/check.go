@@ -168,7 +168,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+offeringOwner(value), "choose another name"))
 		}
 		for _, n := range namesOf(r) {
-			if row := taken[n.group+n.name]; row != nil {
+			if row := taken[n.group+n.name]; row != nil && !d.made(r, row.ID()) {
 				owner, err := e.ownerOf(ctx, row, n.name)
 				if err != nil {
 					return err
@@ -182,6 +182,13 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 		}
 	}
 	return nil
+}
+
+// made tells whether a row has the UUID that we give to one of a resource's
+// rows: then it is ours, and has lost its marks.
+func (d *desire) made(r *model.Resource, row nbdb.UUID) bool {
+	f, err := translate.Fragment(r, d.world.context(d.resources))
+	return err == nil && slices.ContainsFunc(f.Rows, func(x nbdb.Row) bool { return x.ID() == row })
 }
 
 // ownerOf says whose a row is.

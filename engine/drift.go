@@ -60,6 +60,14 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 		}
 		f := newDriftFinder(e, w)
 		f.find()
+		again, err := e.reclaim(ctx, w, f.inserts(), f.names)
+		if err != nil {
+			return nil, err
+		}
+		if again {
+			f = newDriftFinder(e, w)
+			f.find()
+		}
 		if first == nil {
 			first = &f.report
 		}
@@ -180,6 +188,10 @@ func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 			have.Entries = append(have.Entries, w.have(id).Entries...)
 		}
 	}
+}
+
+func (f *driftFinder) inserts() []nbdb.RowChange {
+	return (&Plan{VPCs: []VPCPlan{{Transactions: []nbdb.Plan{f.diff}}}}).inserts()
 }
 
 // describe names each difference.

@@ -50,7 +50,11 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 			"Tier shop/db", engine.DriftLeftover},
 		"left over row": {[]string{"create", "DHCP_Options", "cidr=10.9.9.0/24", `external_ids={"ovn-vpc:owner"=default,"ovn-vpc:key"="tier-dhcp/shop/gone/10.9.9.0/24","ovn-vpc:vpc"=shop}`},
 			"Tier shop/gone", engine.DriftLeftover},
-		"registry": {[]string{"pg-del", "ovnvpc.shop.web.attachments"}, "Tier shop/web", engine.DriftMissing},
+		"marks off a port":   {[]string{"clear", "Logical_Switch_Port", "shop/web-1", "external_ids"}, "Attachment shop/web-1", engine.DriftChanged},
+		"marks off a switch": {[]string{"clear", "Logical_Switch", "shop/web", "external_ids"}, "Tier shop/web", engine.DriftChanged},
+		"owner off a router": {[]string{"remove", "Logical_Router", "shop", "external_ids", `"ovn-vpc:owner"`}, "VPC shop", engine.DriftChanged},
+		"marks off a rule":   {[]string{"clear", "ACL", "@rule", "external_ids"}, "ACL shop/db", engine.DriftChanged},
+		"registry":           {[]string{"pg-del", "ovnvpc.shop.web.attachments"}, "Tier shop/web", engine.DriftMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
@@ -108,10 +112,10 @@ func TestPlanSeesTheLiveRows(t *testing.T) {
 	set := example(t, "three-tier")
 	_, err := f.Apply(f.ctx, set, false, engine.WaitNone)
 	require.NoError(t, err)
-	f.nbctl("acl-del", "shop/db", "--", "lsp-del", "shop/web-1")
+	f.nbctl("acl-del", "shop/db", "--", "lsp-del", "shop/web-1", "--", "clear", "Logical_Switch_Port", "shop/app-1", "external_ids")
 	p, err := f.Plan(f.ctx, set, false)
 	require.NoError(t, err)
-	require.Len(t, p.VPCs[0].Changes, 2)
+	require.Len(t, p.VPCs[0].Changes, 3)
 	for _, c := range p.VPCs[0].Changes {
 		require.Equal(t, engine.Repair, c.Action)
 	}

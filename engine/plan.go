@@ -107,6 +107,12 @@ func (e *Engine) scopeOf(wish wish) scope {
 }
 
 func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (*Plan, error) {
+	return e.planOnce(ctx, w, wish, attempt, false)
+}
+
+// planOnce is planIn; reclaimed tells that rows without marks have been looked
+// for already.
+func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int, reclaimed bool) (*Plan, error) {
 	d := e.desire(w, wish, attempt)
 	if err := e.checkNames(ctx, d); err != nil {
 		return nil, err
@@ -138,8 +144,52 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 		return nil, err
 	}
 	p.Diagnostics = d.found
+	if attempt > 0 || p.repairs() && !reclaimed {
+		again, err := e.reclaim(ctx, w, p.inserts(), ownersOf(touched))
+		if err != nil {
+			return nil, err
+		}
+		if again {
+			return e.planOnce(ctx, w, wish, 0, true)
+		}
+	}
 	p.offeringsLast()
 	return p, nil
+}
+
+// repairs tells whether a plan brings back rows.
+func (p *Plan) repairs() bool {
+	return slices.ContainsFunc(p.VPCs, func(part VPCPlan) bool {
+		return slices.ContainsFunc(part.Changes, func(c ResourceChange) bool { return c.Action == Repair })
+	})
+}
+
+// inserts are the rows that a plan brings.
+func (p *Plan) inserts() []nbdb.RowChange {
+	var out []nbdb.RowChange
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				if r.Op == nbdb.Insert {
+					out = append(out, r)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// ownersOf are the resources of the rows that changes want.
+func ownersOf(touched map[string][]*change) map[nbdb.UUID]model.ID {
+	out := map[nbdb.UUID]model.ID{}
+	for _, changes := range touched {
+		for _, c := range changes {
+			for _, r := range c.want.Rows {
+				out[r.ID()] = c.id
+			}
+		}
+	}
+	return out
 }
 
 // offeringsLast moves the deletion of offerings behind the VPCs, which may

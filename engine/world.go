@@ -184,11 +184,19 @@ func (w *world) readPrincipal(r nbdb.Row) {
 // assign finds out to which resource a row belongs.
 func (w *world) assign(r nbdb.Row) {
 	id, ok := w.resourceOf(r)
-	if ok {
-		w.rows[id] = append(w.rows[id], r)
-	}
 	if !ok || w.resources[id] == nil {
 		w.strays = append(w.strays, r)
+	}
+	if !ok {
+		id = model.ID{}
+	}
+	w.assignTo(id, r)
+}
+
+// assignTo notes a row of a resource, which may be unknown.
+func (w *world) assignTo(id model.ID, r nbdb.Row) {
+	if id != (model.ID{}) {
+		w.rows[id] = append(w.rows[id], r)
 	}
 	for _, e := range nbdb.EdgesOf(r) {
 		if childColumn(e.Table, e.Column) {
@@ -272,6 +280,31 @@ func (w *world) context(desired map[model.ID]*model.Resource) translate.Context 
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
 		Lookup: func(id model.ID) *model.Resource { return desired[id] },
 		Tiers:  func(vpc string) []*model.Resource { return tiers[vpc] }}
+}
+
+// reclaim looks whether rows that are to be inserted are there all the same:
+// somebody has taken our marks off them. Their UUIDs, made of owner and key,
+// prove them ours. It tells whether there were any.
+func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange, owners map[nbdb.UUID]model.ID) (bool, error) {
+	found := false
+	for part := range slices.Chunk(inserts, chunk) {
+		var queries []nbdb.Query
+		for _, r := range part {
+			queries = append(queries, nbdb.Query{Table: r.Table, Where: map[string]any{"_uuid": string(r.UUID)}})
+		}
+		state, err := e.NB.Read(ctx, queries...)
+		if err != nil {
+			return false, fmt.Errorf("reading rows without marks: %w", err)
+		}
+		for _, r := range part {
+			if row := state.Get(r.Table, r.UUID); row != nil {
+				found = true
+				w.state.Put(row)
+				w.assignTo(owners[r.UUID], row)
+			}
+		}
+	}
+	return found, nil
 }
 
 // have is the fragment of a resource as it really stands in the database.

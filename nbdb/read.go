@@ -99,7 +99,7 @@ func (s *State) add(t *rowType, raw ovsdb.Row) error {
 	if err := t.decode(raw, row); err != nil {
 		return err
 	}
-	s.put(row)
+	s.Put(row)
 	return nil
 }
 

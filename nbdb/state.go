@@ -14,12 +14,13 @@ type State struct {
 func NewState(rows ...Row) *State {
 	s := &State{tables: map[string]map[UUID]Row{}}
 	for _, r := range rows {
-		s.put(r)
+		s.Put(r)
 	}
 	return s
 }
 
-func (s *State) put(r Row) {
+// Put adds a row, in the place of one with its UUID.
+func (s *State) Put(r Row) {
 	table := s.tables[r.Table()]
 	if table == nil {
 		table = map[UUID]Row{}

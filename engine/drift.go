@@ -264,9 +264,8 @@ func (f *driftFinder) foreign() {
 	for _, id := range slices.SortedFunc(maps.Keys(w.rows), compareIDs) {
 		for _, r := range w.rows[id] {
 			for _, e := range nbdb.EdgesOf(r) {
-				_, ours := w.parents[e.Target]
 				known := w.state.Get(targetTable(e), e.Target)
-				if known != nil && w.owns(known) || known == nil && ours && f.ownRow(e.Target) {
+				if _, ours := f.names[e.Target]; ours || known != nil && w.owns(known) {
 					continue
 				}
 				f.report.Notes = append(f.report.Notes, DriftFault{Kind: DriftForeign, Resource: id.String(), Table: e.Table, Row: e.From,
@@ -275,8 +274,6 @@ func (f *driftFinder) foreign() {
 		}
 	}
 }
-
-func (f *driftFinder) ownRow(row nbdb.UUID) bool { _, ok := f.names[row]; return ok }
 
 // targetTable is the table that a reference points into.
 func targetTable(e nbdb.Edge) string {

@@ -43,7 +43,7 @@ func (w *wire) flows(t *testing.T) {
 	var rules []string
 	for i := range manyRules {
 		direction, protocol := []string{"ingress", "egress"}[i%2], []string{"tcp", "udp"}[i/2%2]
-		rules = append(rules, fmt.Sprintf("{number: %d, direction: %s, protocol: %s, ports: [%d, %d], cidrs: [10.20.%d.0/24, 192.0.2.%d, 198.51.100.%d]}",
+		rules = append(rules, fmt.Sprintf("{number: %d, direction: %s, protocol: %s, ports: [%d, %d], cidrs: [10.20.%d.0/24, 192.0.2.%d/32, 198.51.100.%d/32]}",
 			i+1, direction, protocol, 1000+i, 2000+i, i%manyTiers, i, i))
 	}
 	fmt.Fprintf(&guarded, "{apiVersion: ovn-vpc/v1, kind: ACL, metadata: {name: rules, vpc: many}, spec: {rules: [%s]}}", strings.Join(rules, ", "))

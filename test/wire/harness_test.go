@@ -223,14 +223,17 @@ func (w *wire) start(t *testing.T, hypervisor int, vpc, attachment, name string)
 	return g
 }
 
-// nbctl changes the database behind the engine's back, and waits for the
-// hypervisors.
-func (w *wire) nbctl(t *testing.T, args ...string) string {
+// nbctl changes the database behind the engine's back, until the test ends at
+// the latest, and waits for the hypervisors.
+func (w *wire) nbctl(t *testing.T, args ...string) {
 	t.Helper()
-	out, err := w.lab.Sandbox().NBCtl(t.Context(), append([]string{"--wait=hv"}, args...)...)
+	t.Cleanup(func() {
+		_, err := w.engine.Drift(context.WithoutCancel(t.Context()), "shop", true, engine.WaitHV)
+		require.NoError(t, err)
+	})
+	_, err := w.lab.Sandbox().NBCtl(t.Context(), append([]string{"--wait=hv"}, args...)...)
 	require.NoError(t, err)
 	w.revalidate(t)
-	return strings.TrimSpace(out)
 }
 
 // row is the UUID of the only row of a table with this ovn-vpc:key.

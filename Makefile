@@ -9,7 +9,7 @@ OVN_VPC_CACHE ?= $(HOME)/.cache/ovn-vpc
 export OVN_VPC_CACHE
 
 # Tests with hypervisors in network namespaces: for root alone.
-WIRE := ^$(MODULE)/(lab|test/wire.*)$$
+WIRE := ^$(MODULE)/(lab|test/(wire|scene|agent).*)$$
 # Other OVN versions, by Debian's names: 25.03 and 26.03.
 SUITES := trixie sid
 # The tests whose OVN comes from lab/labtest run on every version.
@@ -40,8 +40,29 @@ bin/testsum:
 	@go build -o $@ ./hack/testsum
 
 .PHONY: demo
-demo: setup build ## three tiers on hypervisors in namespaces: apply, plan again, who reaches whom
+demo: setup build ## three tiers on hypervisors in namespaces: who reaches whom, a list replaced, a migration, the underlay
 	@go run ./hack/demo
+
+.PHONY: lab-up
+lab-up: ## start the lab of docker-compose.yml: central OVN, three hypervisors, ovn-vpc, guests
+	@hack/setup.sh engine
+	@hack/lab.sh up
+
+.PHONY: lab-demo
+lab-demo: ## play the scenes of `make demo` there
+	@hack/lab.sh demo
+
+.PHONY: lab-test
+lab-test: bin/testsum ## play them and check what they come to
+	@hack/lab.sh test
+
+.PHONY: lab-down
+lab-down: ## stop the lab; its databases stay in volumes
+	@hack/lab.sh down
+
+.PHONY: lab-purge
+lab-purge: ## stop the lab and forget it: volumes, image, and the engine of its own if it has one
+	@hack/lab.sh purge
 
 .PHONY: test
 test: setup bin/testsum ## set up and run all tests on this machine's OVN (root)

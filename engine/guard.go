@@ -166,6 +166,11 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 			g.tombstones(c, tier)
 		}
 	}
+	if c.after != nil && c.after.Spec.(*model.AttachmentSpec).Plug != nil {
+		// Its port tells the agent of both.
+		g.digest(model.ID{Kind: model.KindTier, VPC: g.vpc, Name: c.after.Spec.(*model.AttachmentSpec).Tier})
+		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
+	}
 	if c.after == nil || !claims(c) {
 		return
 	}
@@ -357,6 +362,15 @@ func (g *guarder) network(c *change) {
 	g.everyTier()
 	if c.after == nil {
 		g.homes()
+		return
+	}
+	was, is := c.before.Spec.(*model.VPCSpec), c.after.Spec.(*model.VPCSpec)
+	if was.MTU != is.MTU || !slices.Equal(was.CIDRs, is.CIDRs) {
+		for _, t := range g.all(model.KindTier) {
+			if g.digests[t.ID()] != "" { // not removed by a transaction before this one
+				g.switchPorts(t.Metadata.Name) // ports that an agent plugs say both
+			}
+		}
 	}
 }
 

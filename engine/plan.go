@@ -267,9 +267,12 @@ func (d *desire) touched() (map[string][]*change, error) {
 	return out, nil
 }
 
-// tierMoved tells whether an attachment's tier changes in a way that its port
-// may depend on.
+// tierMoved tells whether an attachment's tier, or where an agent plugs it its
+// VPC, changes in a way that its port may depend on.
 func (d *desire) tierMoved(r *model.Resource) bool {
+	if r.Spec.(*model.AttachmentSpec).Plug != nil {
+		return true
+	}
 	id := model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: r.Spec.(*model.AttachmentSpec).Tier}
 	was, is := d.world.resources[id], d.resources[id]
 	if was == nil || is == nil {

@@ -4,6 +4,7 @@
 #   hack/setup.sh          OVN, Open vSwitch and network tools
 #   hack/setup.sh compat   also unpacks Debian trixie and sid, with their OVN,
 #                          into ${OVN_VPC_CACHE:-$HOME/.cache/ovn-vpc}
+#   hack/setup.sh engine   a Docker engine and Compose, unless one answers
 #
 # A system's own OVN and Open vSwitch are left alone: no service is started or
 # stopped, packages that are there are neither upgraded nor configured, and
@@ -15,8 +16,11 @@ packages=(ovn-central ovn-host openvswitch-switch iproute2 iputils-ping tcpdump 
 suites=(trixie sid)
 included=ovn-central,ovn-host,openvswitch-switch,iproute2,iputils-ping,ethtool
 cache=${OVN_VPC_CACHE:-$HOME/.cache/ovn-vpc}
-compat=${1:-}
-[ $# = 0 ] || [ "$*" = compat ] || { echo "usage: $0 [compat]" >&2; exit 1; }
+extra=${1:-}
+case "$*" in
+'' | compat | engine) ;;
+*) echo "usage: $0 [compat|engine]" >&2; exit 1 ;;
+esac
 policy=/usr/sbin/policy-rc.d
 
 # complete reports whether the suite $1 is unpacked, with the packages that
@@ -27,15 +31,30 @@ complete() { [ "$(cat "$cache/$1/.complete" 2>/dev/null)" = "$included" ]; }
 installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | awk '$1 ~ /^.i/ {print $2}' | sort -u; }
 
 wanting=()
-if [ "$compat" = compat ]; then
+case $extra in
+compat)
 	for suite in "${suites[@]}"; do complete "$suite" || wanting+=("$suite"); done
 	[ ${#wanting[@]} = 0 ] || packages+=(debootstrap debian-archive-keyring)
-fi
+	;;
+engine)
+	# Only what is missing: nobody's engine is replaced. The hypervisors are in
+	# containers, so this machine needs no OVN. debootstrap makes the base image
+	# where none can be pulled.
+	packages=()
+	if ! docker info >/dev/null 2>&1; then
+		packages=(debootstrap debian-archive-keyring)
+		command -v dockerd >/dev/null || packages+=(docker.io)
+	fi
+	command -v docker >/dev/null || packages+=(docker.io)
+	docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || packages+=(docker-compose)
+	[ ${#packages[@]} != 0 ] || exit 0
+	;;
+esac
 mapfile -t missing < <(printf '%s\n' "${packages[@]}" | sort | comm -23 - <(installed))
 [ ${#missing[@]} != 0 ] || [ ${#wanting[@]} != 0 ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then
-	command -v sudo >/dev/null || { echo "setup: missing: ${missing[*]} ${wanting[*]}: run hack/setup.sh $compat as root" >&2; exit 1; }
+	command -v sudo >/dev/null || { echo "setup: missing: ${missing[*]} ${wanting[*]}: run hack/setup.sh $extra as root" >&2; exit 1; }
 	exec sudo env OVN_VPC_CACHE="$cache" "$0" "$@"
 fi
 

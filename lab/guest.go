@@ -90,6 +90,15 @@ func (l *Lab) admit(g *Guest) error {
 	return nil
 }
 
+// guestNamespace is the name of a guest's namespace: others have labs on this
+// machine too, but none in a container of ours.
+func (l *Lab) guestNamespace(guest string) string {
+	if l.id == "" {
+		return guest
+	}
+	return l.id + "-" + guest
+}
+
 // Guests are all guests of the lab.
 func (l *Lab) Guests() []*Guest {
 	l.mu.Lock()
@@ -106,7 +115,7 @@ func (g *Guest) plug(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read its MAC: %w", err)
 	}
-	if g.ns, err = newNamespace(ctx, g.hypervisor.lab.id+"-"+g.Spec.Name); err != nil {
+	if g.ns, err = newNamespace(ctx, g.hypervisor.lab.guestNamespace(g.Spec.Name)); err != nil {
 		return err
 	}
 	acceptRA := "0"

@@ -19,7 +19,10 @@ type Hypervisor struct {
 	Name string
 
 	lab      *Lab
-	dir      string
+	dir      string // of its sockets
+	db       string // the remote of its Open vSwitch database
+	vswitchd string // the control of its ovs-vswitchd, as ovs-appctl takes it
+	port     string // its interface to the underlay
 	underlay netip.Prefix
 	ns       *namespace
 }
@@ -32,12 +35,16 @@ const schemaOVS = "/usr/share/openvswitch/vswitch.ovsschema"
 
 func (l *Lab) newHypervisor(number int) *Hypervisor {
 	name := "hv" + strconv.Itoa(number)
-	return &Hypervisor{Name: name, lab: l, dir: filepath.Join(l.dir, name), underlay: underlayAddr(number)}
+	dir := filepath.Join(l.dir, name)
+	return &Hypervisor{
+		Name: name, lab: l, dir: dir, db: "unix:" + filepath.Join(dir, "ovsdb.sock"), vswitchd: filepath.Join(dir, "vswitchd.ctl"),
+		port: underlayPort, underlay: underlayAddr(number),
+	}
 }
 
 // daemons are the hypervisor's processes in the order of their start.
 func (h *Hypervisor) daemons() []daemon {
-	db, remote := filepath.Join(h.dir, "ovsdb.db"), h.db()
+	db, remote := filepath.Join(h.dir, "ovsdb.db"), h.db
 	none := func(context.Context) error { return nil }
 	return []daemon{
 		{
@@ -55,9 +62,6 @@ func (h *Hypervisor) daemons() []daemon {
 		{name: "controller", program: "ovn-controller", args: []string{remote}, noUnixctl: true, dir: h.dir, bin: h.lab.bin, prepare: none},
 	}
 }
-
-// db is the remote of the hypervisor's Open vSwitch database.
-func (h *Hypervisor) db() string { return "unix:" + filepath.Join(h.dir, "ovsdb.sock") }
 
 func (h *Hypervisor) start(ctx context.Context) error {
 	if err := h.attach(ctx); err != nil {
@@ -77,7 +81,7 @@ func (h *Hypervisor) start(ctx context.Context) error {
 	if err := h.Start(ctx, "vswitchd"); err != nil {
 		return err
 	}
-	if _, err := h.Vsctl(ctx, "add-br", "br-phy", "--", "set", "Bridge", "br-phy", "datapath_type=netdev", "--", "add-port", "br-phy", underlayPort); err != nil {
+	if _, err := h.Vsctl(ctx, "add-br", "br-phy", "--", "set", "Bridge", "br-phy", "datapath_type=netdev", "--", "add-port", "br-phy", h.port); err != nil {
 		return fmt.Errorf("start %s: %w", h.Name, err)
 	}
 	if err := errors.Join(h.ns.checksums(ctx, "br-phy"), h.ns.address("br-phy", h.underlay), h.ns.up("br-phy")); err != nil {
@@ -102,7 +106,7 @@ func (h *Hypervisor) attach(ctx context.Context) (err error) {
 		return err
 	}
 	central := h.lab.central
-	if err := h.ns.veth(ctx, underlayPort, central, h.Name, nil, underlayMTU); err != nil {
+	if err := h.ns.veth(ctx, h.port, central, h.Name, nil, underlayMTU); err != nil {
 		return err
 	}
 	port, err := central.link.LinkByName(h.Name)
@@ -156,8 +160,11 @@ func (h *Hypervisor) Kill(ctx context.Context, names ...string) error {
 
 // stop removes the hypervisor.
 func (h *Hypervisor) stop(ctx context.Context) error {
-	if h.ns == nil {
+	switch {
+	case h.ns == nil:
 		return nil
+	case h.lab.id == "": // that of Here
+		return errors.Join(h.ns.closeSockets(), h.ns.handle.Close())
 	}
 	return h.ns.delete(ctx)
 }
@@ -182,12 +189,12 @@ func (h *Hypervisor) Run(ctx context.Context, program string, args ...string) (s
 
 // Vsctl runs ovs-vsctl(8) on the hypervisor's database.
 func (h *Hypervisor) Vsctl(ctx context.Context, args ...string) (string, error) {
-	return h.Run(ctx, "ovs-vsctl", append([]string{"--db=" + h.db()}, args...)...)
+	return h.Run(ctx, "ovs-vsctl", append([]string{"--db=" + h.db}, args...)...)
 }
 
 // Appctl runs ovs-appctl(8) on the hypervisor's ovs-vswitchd.
 func (h *Hypervisor) Appctl(ctx context.Context, args ...string) (string, error) {
-	return h.Run(ctx, "ovs-appctl", append([]string{"--target=" + filepath.Join(h.dir, "vswitchd.ctl")}, args...)...)
+	return h.Run(ctx, "ovs-appctl", append([]string{"--target=" + h.vswitchd}, args...)...)
 }
 
 // Flows is the number of OpenFlow flows on the integration bridge (ovs-ofctl(8),

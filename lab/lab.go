@@ -217,7 +217,7 @@ func (l *Lab) Down(ctx context.Context) error {
 		errs = append(errs, l.central.delete(ctx))
 		l.central = nil
 	}
-	if l.options.Dir == "" && l.dir != "" {
+	if l.id != "" && l.options.Dir == "" && l.dir != "" {
 		errs = append(errs, os.RemoveAll(l.dir))
 		l.dir = ""
 	}

@@ -30,7 +30,7 @@ func (h *Hypervisor) CountUnderlay(match func(inner []byte) bool) (*UnderlayCoun
 	if err != nil {
 		return nil, err
 	}
-	capture, err := h.ns.capture(underlayPort, func(f Frame) bool {
+	capture, err := h.ns.capture(h.port, func(f Frame) bool {
 		inner, ok := decapsulate(f.Data, port)
 		return ok && (match == nil || match(inner))
 	})

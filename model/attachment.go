@@ -19,6 +19,8 @@ type AttachmentSpec struct {
 	AllowedAddresses []netip.Prefix `json:"allowedAddresses,omitempty" doc:"further addresses or prefixes the guest may use"`
 	Hostname         string         `json:"hostname,omitempty" doc:"host name that DHCP tells the guest"`
 	Enabled          bool           `json:"enabled" doc:"true (default); false: the interface passes nothing"`
+	// Plug is nil where no agent is asked for the interface.
+	Plug *PlugSpec `json:"plug,omitempty" doc:"asks the agent of the chassis to make the interface; default: somebody else plugs it by its ID"`
 }
 
 func (s *AttachmentSpec) setDefaults() {
@@ -30,6 +32,7 @@ func (s *AttachmentSpec) complete(r *Resource) {
 	if s.InterfaceID == "" {
 		s.InterfaceID = r.Metadata.VPC + "/" + r.Metadata.Name
 	}
+	s.Plug = normalPlug(s.Plug)
 }
 
 func (s *AttachmentSpec) check(c *checker) {
@@ -54,6 +57,9 @@ func (s *AttachmentSpec) check(c *checker) {
 		c.fault("spec.migratingTo", "needs spec.chassis, where the guest comes from", "name that chassis")
 	case s.MigratingTo != "" && s.MigratingTo == s.Chassis:
 		c.fault("spec.migratingTo", quote(s.MigratingTo)+" is where the guest is already", "name another chassis, or remove it")
+	}
+	if s.Plug != nil {
+		s.Plug.check(c, s.Chassis)
 	}
 	if !s.PortSecurity && len(s.AllowedAddresses) > 0 {
 		c.warn("spec.allowedAddresses", "has no effect: with portSecurity false every address is allowed", "remove it")

@@ -24,6 +24,11 @@ func (b *builder) attachmentRows(spec *model.AttachmentSpec) error {
 	if err != nil {
 		return err
 	}
+	if spec.Plug != nil {
+		if ids[KeyNet], err = b.guestNet(spec, tier); err != nil {
+			return err
+		}
+	}
 	port := &nbdb.LogicalSwitchPort{
 		UUID:        PortUUID(b.Owner, m.VPC, spec.Addresses[0]),
 		Name:        spec.InterfaceID,

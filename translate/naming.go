@@ -26,6 +26,10 @@ const (
 	KeyManager  = nbdb.KeyPrefix + "manager"  // principal row: who brought the resource
 	KeyOffering = nbdb.KeyPrefix + "offering" // a VPC's router: the offering it uses
 
+	// KeyNet is a port's surroundings (GuestNet), for the agent that plugs it.
+	// ovn-northd copies it to the southbound database with the port's others.
+	KeyNet = nbdb.KeyPrefix + "net"
+
 	// KeyVPCSpec and KeyTierSpec are second copies of a spec, kept in a row that
 	// outlives the principal one when somebody deletes that by hand.
 	KeyVPCSpec  = nbdb.KeyPrefix + "vpc-spec"

@@ -297,7 +297,9 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 			return false, fmt.Errorf("reading rows without marks: %w", err)
 		}
 		for _, r := range part {
-			if row := state.Get(r.Table, r.UUID); row != nil {
+			// A row with all its marks was not there before: another writer has
+			// made it since, and the commit finds out.
+			if row := state.Get(r.Table, r.UUID); row != nil && !w.marked(row, r.Key, owners[r.UUID]) {
 				found = true
 				w.state.Put(row)
 				w.assignTo(owners[r.UUID], row)
@@ -305,6 +307,12 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 		}
 	}
 	return found, nil
+}
+
+// marked tells whether a row has the marks by which it is read.
+func (w *world) marked(r nbdb.Row, key string, id model.ID) bool {
+	ids := r.IDs()
+	return ids[translate.KeyOwner] == w.owner && ids[translate.KeyKey] == key && ids[translate.KeyVPC] == vpcOf(id)
 }
 
 // have is the fragment of a resource as it really stands in the database.

@@ -47,6 +47,8 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 		"rule's match":         {[]string{"set", "ACL", "@rule", "match=ip4"}, "ACL shop/db", engine.DriftChanged},
 		"rule's priority":      {[]string{"set", "ACL", "@rule", "priority=7"}, "ACL shop/db", engine.DriftChanged},
 		"spec damaged":         {[]string{"set", "Logical_Switch_Port", "shop/web-1", `external_ids:"ovn-vpc:spec"=nonsense`}, "Attachment shop/web-1", engine.DriftChanged},
+		"manager edited":       {[]string{"set", "Logical_Switch", "shop/web", `external_ids:"ovn-vpc:manager"=other`}, "Tier shop/web", engine.DriftChanged},
+		"spec edited":          {[]string{"set", "Logical_Switch_Port", "shop/db-1", `external_ids:"ovn-vpc:spec"="{\"metadata\":{\"name\":\"db-1\",\"vpc\":\"shop\"},\"spec\":{\"tier\":\"db\",\"addresses\":[\"10.10.3.10\"],\"mac\":\"0a:58:0a:0a:03:0a\",\"interfaceID\":\"shop/db-1\",\"portSecurity\":false,\"enabled\":true}}"`}, "Attachment shop/db-1", engine.DriftChanged},
 		"spec removed":         {[]string{"remove", "Logical_Switch", "shop/web", "external_ids", `"ovn-vpc:spec"`}, "Tier shop/web", engine.DriftChanged},
 		"rule taken by a list": {[]string{"add", "Port_Group", "ovnvpc.shop.web", "acls", "@rule"}, "ACL shop/web", engine.DriftLeftover},
 		"port moved to a neighbour": {[]string{"remove", "Logical_Switch", "shop/web", "ports", "@port", "--", "add", "Logical_Switch", "shop/db", "ports", "@port"},

@@ -47,12 +47,12 @@ func parseRemotes(remotes string) ([]string, error) {
 		}
 		p, err := parseRemote(remote)
 		if err != nil {
-			return nil, fmt.Errorf("remote %q: %w (%s)", remote, err, formHint)
+			return nil, &RemoteError{fmt.Errorf("remote %q: %w (%s)", remote, err, formHint)}
 		}
 		parsed = append(parsed, p)
 	}
 	if len(parsed) == 0 {
-		return nil, fmt.Errorf("no remote given (%s)", formHint)
+		return nil, &RemoteError{fmt.Errorf("no remote given (%s)", formHint)}
 	}
 	return parsed, nil
 }

@@ -111,6 +111,28 @@ func TestDriftNamesWhatItCannotRepair(t *testing.T) {
 	f.noDrift()
 }
 
+// A list that is gone with its spec does not stand in the way of the rest.
+func TestDriftRepairsBesideALostList(t *testing.T) {
+	f := newFixture(t, false)
+	_, err := f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
+	require.NoError(t, err)
+	f.apply(vpc("other", "10.0.0.0/16") + tier("other", "web", "10.0.0.0/24"))
+	good := f.dump()
+	f.nbctl("pg-del", "ovnvpc.shop.app", "--", "lsp-set-enabled", "shop/web-1", "disabled", "--", "lsp-del", "other/web/rtr")
+	d, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+	require.NoError(t, err)
+	require.False(t, d.Repaired)
+	require.Contains(t, fmt.Sprint(d.Faults), "ACL shop/app")
+	d, err = f.Drift(f.ctx, "", false, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, d.Faults, 1, fmt.Sprint(d.Faults))
+	require.Contains(t, d.Faults[0].Problem, "apply it again")
+	_, err = f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+	require.Equal(t, good, f.dump())
+}
+
 // Plan and apply mend what they are asked for, too.
 func TestPlanSeesTheLiveRows(t *testing.T) {
 	f := newFixture(t, false)

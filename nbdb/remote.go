@@ -103,7 +103,7 @@ func (o Options) tlsConfig(remotes []string) (*tls.Config, error) {
 		return nil, nil
 	}
 	if o.PrivateKey == "" || o.Certificate == "" || o.CACert == "" {
-		return nil, errors.New("an ssl remote needs a private key, a certificate and a CA certificate")
+		return nil, &RemoteError{errors.New("an ssl remote needs -p KEY, -c CERTIFICATE and -C CACERT (or -C none)")}
 	}
 	pair, err := tls.LoadX509KeyPair(o.Certificate, o.PrivateKey)
 	if err != nil {

@@ -268,13 +268,13 @@ func (r *runner) transact(ctx context.Context, p *Plan, tx nbdb.Plan, last bool)
 // awaitNorthd waits for ovn-northd for a while; one that doesn't answer must
 // not hold up the change.
 func (r *runner) awaitNorthd(ctx context.Context, p *Plan) {
-	ctx, cancel := context.WithTimeout(ctx, northdPatience)
+	brief, cancel := context.WithTimeout(ctx, northdPatience)
 	defer cancel()
 	target := r.nbCfg
 	if target == 0 {
 		target = p.nbCfg
 	}
-	if err := r.engine.NB.WaitCfg(ctx, WaitSB.column(), target); err != nil {
+	if err := r.engine.NB.WaitCfg(brief, WaitSB.column(), target); err != nil && ctx.Err() == nil {
 		r.engine.Log.Warn("ovn-northd doesn't answer; going on", "error", err)
 	}
 	r.deleted = false

@@ -315,6 +315,9 @@ func (e *Engine) checkChassis(ctx context.Context, d *desire) {
 	}
 	chassis, err := e.SB.ReadChassis(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return // whatever comes next says so
+		}
 		e.Log.Warn("the southbound database can't be read", "error", err)
 		return
 	}

@@ -187,6 +187,48 @@ func TestFixedClaimsAtOnce(t *testing.T) {
 	f.checkTier("shop", landed)
 }
 
+// rival is a store on which another writer comes between the reading and the
+// last look for rows without marks.
+type rival struct {
+	engine.Store
+	refuse bool   // the next transaction, as overtaken
+	comes  func() // once
+}
+
+func (r *rival) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, error) {
+	if r.refuse {
+		r.refuse = false
+		return 0, &nbdb.ConflictError{What: "the test"}
+	}
+	return r.Store.Commit(ctx, p, bump)
+}
+
+func (r *rival) Read(ctx context.Context, queries ...nbdb.Query) (*nbdb.State, error) {
+	if comes := r.comes; comes != nil && queries[0].Where["_uuid"] != nil {
+		r.comes = nil
+		comes()
+	}
+	return r.Store.Read(ctx, queries...)
+}
+
+// A row that another writer has just made is not one that has lost its marks:
+// its address is not taken over.
+func TestAnAddressIsNotTakenFromAWriterThatWasFaster(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(vpc("shop", "10.0.0.0/16") + tier("shop", "web", "10.0.0.0/24"))
+	fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+	claim := "tier: web, addresses: [10.0.0.9]"
+	store := &rival{Store: slow.NB, refuse: true}
+	store.comes = func() { fast.apply(document("Attachment", "shop", "fast", claim)) }
+	slow.NB = store
+	_, err := slow.Apply(slow.ctx, load(t, document("Attachment", "shop", "slow", claim)), false, engine.WaitNone)
+	require.Nil(t, store.comes, "nobody has looked for rows without marks")
+	var invalid *engine.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	f.checkTier("shop", 1)
+	require.Contains(t, f.attachments("shop"), "fast")
+}
+
 // A tier that is deleted while attachments are created in it: none is left
 // without a switch.
 func TestTierDeletedWhileAttachmentsCome(t *testing.T) {

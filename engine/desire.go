@@ -82,7 +82,8 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 		kept[r.ID()] = true
 	}
 	var out []model.ID
-	for id, r := range w.resources {
+	for _, r := range append(sorted(w.resources), w.lost...) {
+		id := r.ID()
 		if id.Kind != model.KindVPC && id.Kind != model.KindVPCOffering &&
 			vpcs[id.VPC] && !kept[id] && r.Manager == e.Manager {
 			out = append(out, id)
@@ -92,21 +93,27 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 	return out
 }
 
-// remove takes resources out, and refuses what others still use.
+// remove takes resources out, and refuses what others still use. Users whose
+// rows somebody has deleted go along in any case: left alone they would be
+// restored without what they use.
 func (d *desire) remove(ids []model.ID, cascade bool) {
 	gone := map[model.ID]bool{}
-	users := model.Users(sorted(d.resources))
+	known := sorted(d.resources)
+	for _, r := range d.world.lost {
+		if d.resources[r.ID()] == nil {
+			known = append(known, r)
+		}
+	}
+	users := model.Users(known)
 	for queue := slices.Clone(ids); len(queue) > 0; queue = queue[1:] {
 		id := queue[0]
-		if gone[id] || d.world.resources[id] == nil {
+		if gone[id] || d.world.before(id) == nil {
 			continue
 		}
 		gone[id] = true
-		if cascade {
-			for _, user := range users[id] {
-				if !names(user, id) {
-					queue = append(queue, user)
-				}
+		for _, user := range users[id] {
+			if (cascade || d.resources[user] == nil) && !names(user, id) {
+				queue = append(queue, user)
 			}
 		}
 	}
@@ -118,7 +125,7 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 	}
 	users = model.Users(sorted(d.resources))
 	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
-		stored := d.world.resources[id]
+		stored := d.world.before(id)
 		d.removed = append(d.removed, stored)
 		if left := users[id]; len(left) > 0 {
 			d.found = append(d.found, fault(stored, "it is in use by %s",

@@ -125,8 +125,11 @@ func (f *driftFinder) find() {
 	w := f.desire.world
 	var have, want nbdb.Fragment
 	ctx := w.context(f.desire.resources)
-	kept := map[model.ID]bool{} // resources that can't be judged: their rows stay
+	kept := f.unknown() // resources that can't be judged: their rows stay
 	for _, r := range sorted(f.desire.resources) {
+		if kept[r.ID()] {
+			continue
+		}
 		fragment, err := translate.Fragment(r, ctx)
 		if err != nil {
 			kept[r.ID()] = true
@@ -147,6 +150,37 @@ func (f *driftFinder) find() {
 	f.diff = nbdb.Diff(have, want)
 	f.describe()
 	f.foreign()
+}
+
+// unknown are the resources that others refer to and that are gone with every
+// copy of their spec, and those that can't be translated without them. Their
+// rows are no leftovers: applying the lost spec again finds them in place.
+func (f *driftFinder) unknown() map[model.ID]bool {
+	kept := map[model.ID]bool{}
+	lose := func(id model.ID, user *model.Resource, what string) {
+		if !kept[id] {
+			f.report.Faults = append(f.report.Faults, DriftFault{Kind: DriftUnreadable, Resource: id.String(),
+				Problem: what + ", which held its spec, is gone: apply it again"})
+		}
+		kept[id], kept[user.ID()] = true, true
+	}
+	for _, r := range sorted(f.desire.resources) {
+		if r.Kind == model.KindVPC || r.Kind == model.KindVPCOffering {
+			continue
+		}
+		if id := (model.ID{Kind: model.KindVPC, Name: r.Metadata.VPC}); f.desire.resources[id] == nil {
+			lose(id, r, "its router")
+			continue
+		}
+		tier, ok := r.Spec.(*model.TierSpec)
+		if !ok || model.BuiltinACL(tier.ACL) != nil {
+			continue
+		}
+		if id := (model.ID{Kind: model.KindACL, VPC: r.Metadata.VPC, Name: tier.ACL}); f.desire.resources[id] == nil {
+			lose(id, r, "its port group")
+		}
+	}
+	return kept
 }
 
 // have are all owned rows, with the references between them.

@@ -41,9 +41,14 @@ func TestDriftIsFoundAndRepaired(t *testing.T) {
 		"port security":        {[]string{"lsp-set-port-security", "shop/web-1"}, "Attachment shop/web-1", engine.DriftChanged},
 		"port disabled":        {[]string{"lsp-set-enabled", "shop/web-1", "disabled"}, "Attachment shop/web-1", engine.DriftChanged},
 		"centralised by hand":  {[]string{"set", "Logical_Router", "shop", "options:chassis=h1"}, "VPC shop", engine.DriftChanged},
+		"nested port":          {[]string{"set", "Logical_Switch_Port", "shop/web-1", "parent_name=shop/web-2", "tag=7"}, "Attachment shop/web-1", engine.DriftChanged},
+		"router port's peer":   {[]string{"set", "Logical_Router_Port", "shop/web/gw", "peer=other"}, "Tier shop/web", engine.DriftChanged},
+		"rule's label":         {[]string{"set", "ACL", "@rule", "label=7"}, "ACL shop/db", engine.DriftChanged},
 		"rule's match":         {[]string{"set", "ACL", "@rule", "match=ip4"}, "ACL shop/db", engine.DriftChanged},
 		"rule's priority":      {[]string{"set", "ACL", "@rule", "priority=7"}, "ACL shop/db", engine.DriftChanged},
 		"spec damaged":         {[]string{"set", "Logical_Switch_Port", "shop/web-1", `external_ids:"ovn-vpc:spec"=nonsense`}, "Attachment shop/web-1", engine.DriftChanged},
+		"manager edited":       {[]string{"set", "Logical_Switch", "shop/web", `external_ids:"ovn-vpc:manager"=other`}, "Tier shop/web", engine.DriftChanged},
+		"spec edited":          {[]string{"set", "Logical_Switch_Port", "shop/db-1", `external_ids:"ovn-vpc:spec"="{\"metadata\":{\"name\":\"db-1\",\"vpc\":\"shop\"},\"spec\":{\"tier\":\"db\",\"addresses\":[\"10.10.3.10\"],\"mac\":\"0a:58:0a:0a:03:0a\",\"interfaceID\":\"shop/db-1\",\"portSecurity\":false,\"enabled\":true}}"`}, "Attachment shop/db-1", engine.DriftChanged},
 		"spec removed":         {[]string{"remove", "Logical_Switch", "shop/web", "external_ids", `"ovn-vpc:spec"`}, "Tier shop/web", engine.DriftChanged},
 		"rule taken by a list": {[]string{"add", "Port_Group", "ovnvpc.shop.web", "acls", "@rule"}, "ACL shop/web", engine.DriftLeftover},
 		"port moved to a neighbour": {[]string{"remove", "Logical_Switch", "shop/web", "ports", "@port", "--", "add", "Logical_Switch", "shop/db", "ports", "@port"},
@@ -104,6 +109,28 @@ func TestDriftNamesWhatItCannotRepair(t *testing.T) {
 	_, err = f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
 	require.NoError(t, err)
 	f.noDrift()
+}
+
+// A list that is gone with its spec does not stand in the way of the rest.
+func TestDriftRepairsBesideALostList(t *testing.T) {
+	f := newFixture(t, false)
+	_, err := f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
+	require.NoError(t, err)
+	f.apply(vpc("other", "10.0.0.0/16") + tier("other", "web", "10.0.0.0/24"))
+	good := f.dump()
+	f.nbctl("pg-del", "ovnvpc.shop.app", "--", "lsp-set-enabled", "shop/web-1", "disabled", "--", "lsp-del", "other/web/rtr")
+	d, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+	require.NoError(t, err)
+	require.False(t, d.Repaired)
+	require.Contains(t, fmt.Sprint(d.Faults), "ACL shop/app")
+	d, err = f.Drift(f.ctx, "", false, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, d.Faults, 1, fmt.Sprint(d.Faults))
+	require.Contains(t, d.Faults[0].Problem, "apply it again")
+	_, err = f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+	require.Equal(t, good, f.dump())
 }
 
 // Plan and apply mend what they are asked for, too.

@@ -227,7 +227,9 @@ func (d *desire) touched() (map[string][]*change, error) {
 	add := func(r *model.Resource, input bool) error {
 		c := &change{id: r.ID(), before: w.resources[r.ID()], after: d.resources[r.ID()], have: w.have(r.ID()), input: input}
 		seen[c.id] = true
-		if c.after != nil {
+		if c.after == nil {
+			c.before = w.before(c.id)
+		} else {
 			var err error
 			if c.want, err = translate.Fragment(c.after, then); err != nil {
 				return err

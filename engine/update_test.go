@@ -18,8 +18,10 @@ import (
 
 // An update leaves what a fresh start makes: for random specs A and B, A then
 // B with prune gives the rows that the resulting specs give in an empty
-// database, and those specs are B's with addresses filled in. Where B can't
-// follow A it is refused, and nothing is written.
+// database, and those specs are B's with addresses filled in; also where rows
+// of A were damaged by hand before B, and where one document of B is applied
+// alone, without prune, so that others have to follow. Where B can't follow A
+// it is refused, and nothing is written.
 func TestAnUpdateMakesWhatAFreshApplyMakes(t *testing.T) {
 	updated, fresh := newFixture(t, false), newFixture(t, false)
 	refused, cases := 0, 0
@@ -28,12 +30,22 @@ func TestAnUpdateMakesWhatAFreshApplyMakes(t *testing.T) {
 		fresh.clear()
 		shapes := []shape{drawShape(rt, "a"), drawShape(rt, "b")}
 		a := updateSpec(rt, shapes[0])
-		b := updateSpec(rt, rapid.SampledFrom([]shape{shapes[0], shapes[0], shapes[0].grown(rt), shapes[1]}).Draw(rt, "shape of B"))
+		b := updateSpec(rt, rapid.SampledFrom([]shape{shapes[0], shapes[0].grown(rt), shapes[0].grown(rt), shapes[1]}).Draw(rt, "shape of B"))
 		_, err := updated.Apply(updated.ctx, parse(rt, a), false, engine.WaitNone)
 		require.NoError(rt, err, "A:\n%s", a)
+		prune, damaged := true, false
+		switch rapid.SampledFrom([]string{"whole", "damaged", "part", "part"}).Draw(rt, "how") {
+		case "damaged":
+			damaged = true
+			for range rapid.IntRange(1, 3).Draw(rt, "damages") {
+				updated.damage(rt)
+			}
+		case "part":
+			b, prune = part(rt, b), false
+		}
 		first := updated.rows()
 		cases++
-		_, err = updated.Apply(updated.ctx, parse(rt, b), true, engine.WaitNone)
+		_, err = updated.Apply(updated.ctx, parse(rt, b), prune, engine.WaitNone)
 		if invalid := (*engine.InvalidError)(nil); errors.As(err, &invalid) {
 			refused++
 			require.Equal(rt, first, updated.rows(), "a refused update has written something")
@@ -42,14 +54,25 @@ func TestAnUpdateMakesWhatAFreshApplyMakes(t *testing.T) {
 		require.NoError(rt, err, "A:\n%s\nB:\n%s", a, b)
 		drift, err := updated.Drift(updated.ctx, "", false, engine.WaitNone)
 		require.NoError(rt, err)
-		require.Empty(rt, drift.Faults, "A:\n%s\nB:\n%s", a, b)
-		again, err := updated.Plan(updated.ctx, parse(rt, b), true)
+		if damaged && len(drift.Faults) > 0 {
+			// A tier that lost its switch and its registry is no resource that a
+			// prune could know of: what is left of it is for the repair.
+			for _, fault := range drift.Faults {
+				require.Equal(rt, engine.DriftLeftover, fault.Kind, "%+v\nA:\n%s\nB:\n%s", fault, a, b)
+			}
+			drift, err = updated.Drift(updated.ctx, "", true, engine.WaitNone)
+			require.NoError(rt, err)
+			require.True(rt, drift.Repaired)
+		} else {
+			require.Empty(rt, drift.Faults, "A:\n%s\nB:\n%s", a, b)
+		}
+		again, err := updated.Plan(updated.ctx, parse(rt, b), prune)
 		require.NoError(rt, err)
 		require.True(rt, again.Empty(), "a second apply of B changes something:\n%s", b)
 
 		exported, err := updated.Export(updated.ctx, "")
 		require.NoError(rt, err)
-		holdsInput(rt, parse(rt, b), exported)
+		holdsInput(rt, parse(rt, b), exported, prune)
 		_, err = fresh.Apply(fresh.ctx, parse(rt, envelopes(rt, exported)), false, engine.WaitNone)
 		require.NoError(rt, err)
 		require.Equal(rt, fresh.rows(), updated.rows(), "A:\n%s\nB:\n%s", a, b)
@@ -61,6 +84,33 @@ func TestAnUpdateMakesWhatAFreshApplyMakes(t *testing.T) {
 func (f *fixture) clear() {
 	f.nbctl("--all", "destroy", "Logical_Router", "--", "--all", "destroy", "Logical_Switch", "--", "--all", "destroy", "Port_Group",
 		"--", "--all", "destroy", "DHCP_Options", "--", "clear", "NB_Global", ".", "external_ids")
+}
+
+// damage destroys or changes a row. Homes of lists stay: the second copy of a
+// VPC stands in one, and a list has none.
+func (f *fixture) damage(t *rapid.T) {
+	table := rapid.SampledFrom([]string{"Logical_Router", "Logical_Switch", "Logical_Switch_Port", "Logical_Router_Port",
+		"ACL", "Port_Group", "DHCP_Options"}).Draw(t, "table")
+	ids := strings.Fields(f.nbctl("--bare", "--columns=_uuid", "list", table))
+	if len(ids) == 0 {
+		return
+	}
+	slices.Sort(ids)
+	id, clear := rapid.SampledFrom(ids).Draw(t, "row"), rapid.Bool().Draw(t, "clear")
+	switch {
+	case table == "ACL":
+		f.nbctl("set", table, id, "match=ip4", "priority=7")
+	case table == "Logical_Switch_Port":
+		f.nbctl("set", table, id, "addresses=unknown", "port_security=[]", "name="+id)
+	case table == "Logical_Router_Port":
+		f.nbctl("set", table, id, `mac="02:00:00:00:00:01"`, "networks=192.0.2.1/24")
+	case clear && table == "Port_Group":
+		f.nbctl("clear", table, id, "acls")
+	case clear && table != "DHCP_Options":
+		f.nbctl("clear", table, id, "ports")
+	case table != "Port_Group" || strings.Contains(f.nbctl("get", table, id, "name"), "attachments"):
+		f.nbctl("destroy", table, id)
+	}
 }
 
 // rows is the database as text, without what differs between two databases
@@ -96,13 +146,29 @@ func envelopes(t *rapid.T, resources []*model.Resource) string {
 	return text.String()
 }
 
+// part is one document of a kind.
+func part(t *rapid.T, text string) string {
+	kind := rapid.SampledFrom([]string{"VPC", "Tier", "Tier", "ACL", "Attachment"}).Draw(t, "kind")
+	documents := slices.DeleteFunc(strings.Split(text, documentEnd), func(d string) bool {
+		return !strings.Contains(d, `"kind":"`+kind+`"`)
+	})
+	if len(documents) == 0 {
+		return text
+	}
+	return rapid.SampledFrom(documents).Draw(t, "part")
+}
+
 // holdsInput compares what is stored with what was asked for: the same
-// resources with the same specs, but for addresses and MACs left open.
-func holdsInput(t *rapid.T, input *model.Set, stored []*model.Resource) {
+// resources, all others only where nothing was pruned, with the same specs, but
+// for addresses and MACs left open.
+func holdsInput(t *rapid.T, input *model.Set, stored []*model.Resource, pruned bool) {
 	got := map[model.ID]string{}
 	for _, r := range stored {
-		put := *r
-		if asked := input.Get(r.ID()); asked != nil && r.Kind == model.KindAttachment {
+		put, asked := *r, input.Get(r.ID())
+		if asked == nil && !pruned {
+			continue
+		}
+		if asked != nil && r.Kind == model.KindAttachment {
 			spec, want := *r.Spec.(*model.AttachmentSpec), asked.Spec.(*model.AttachmentSpec)
 			require.NotEmpty(t, spec.Addresses)
 			require.NotEmpty(t, spec.MAC)
@@ -199,8 +265,10 @@ func updateSpec(t *rapid.T, shape shape) string {
 	for k, name := range d.tiers {
 		d.tier(name, shape.prefixes[drawn[k]])
 	}
-	return strings.Join(d.docs, "\n---\n")
+	return strings.Join(d.docs, documentEnd)
 }
+
+const documentEnd = "\n---\n"
 
 func numbers(first, last int) []int {
 	var list []int
@@ -271,7 +339,7 @@ func (d *specDrawer) rule(number int) map[string]any {
 		rule["protocol"] = protocol
 		rule["cidrs"] = pick(d, "cidrs", []string{}, []string{"192.0.2.0/24"}, []string{"192.0.2.0/24", "2001:db8::/32"}, []string{"::/0"})
 	}
-	if len(d.tiers) > 0 && d.rarely("far tiers") {
+	if len(d.tiers) > 0 && d.often("far tiers") {
 		rule["tiers"] = []string{rapid.SampledFrom(d.tiers).Draw(d.T, "far tier")}
 	}
 	rule["log"] = pick[any](d, "log", false, false, true, "alert")

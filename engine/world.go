@@ -31,6 +31,7 @@ type world struct {
 	rows      map[model.ID][]nbdb.Row // owned rows by resource
 	parents   map[nbdb.UUID]nbdb.Edge // the edge that holds a port or a policy
 	stored    map[nbdb.UUID]model.ID  // what a principal row stores
+	edited    map[model.ID]bool       // what is stored does not fit its digest: edited by hand
 	copies    map[model.ID][]nbdb.Entry
 	strays    []nbdb.Row        // owned rows that belong to no known resource
 	lost      []*model.Resource // resources whose principal row is gone, from their second copy
@@ -116,7 +117,7 @@ func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
 	w := &world{owner: owner, state: state, global: globals[0],
 		resources: map[model.ID]*model.Resource{}, digests: map[model.ID]string{},
 		rows: map[model.ID][]nbdb.Row{}, parents: map[nbdb.UUID]nbdb.Edge{},
-		stored: map[nbdb.UUID]model.ID{}, copies: map[model.ID][]nbdb.Entry{},
+		stored: map[nbdb.UUID]model.ID{}, edited: map[model.ID]bool{}, copies: map[model.ID][]nbdb.Entry{},
 		datapaths: len(state.Rows(nbdb.TableLogicalSwitch)) + len(state.Rows(nbdb.TableLogicalRouter))}
 	w.readOfferings()
 	var owned []nbdb.Row
@@ -179,6 +180,7 @@ func (w *world) readPrincipal(r nbdb.Row) {
 	w.resources[id] = res
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
+	w.edited[id] = w.digests[id] != translate.Digest([]byte(spec), res.Manager)
 }
 
 // assign finds out to which resource a row belongs.
@@ -213,8 +215,8 @@ func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
 	return id, ok
 }
 
-// readCopies finds the resources whose principal row somebody deleted: their
-// second copies are still there.
+// readCopies finds the resources whose principal row somebody deleted or
+// edited: their second copies are still there.
 func (w *world) readCopies(owned []nbdb.Row) {
 	add := func(kind model.Kind, manager, spec string) {
 		res, err := model.ParseStored(kind, []byte(spec))
@@ -222,8 +224,11 @@ func (w *world) readCopies(owned []nbdb.Row) {
 			return
 		}
 		res.Manager = manager
-		if w.resources[res.ID()] == nil {
+		switch id := res.ID(); {
+		case w.resources[id] == nil:
 			w.lost = append(w.lost, res)
+		case w.edited[id]:
+			w.resources[id] = res
 		}
 	}
 	for _, r := range owned {
@@ -297,7 +302,9 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 			return false, fmt.Errorf("reading rows without marks: %w", err)
 		}
 		for _, r := range part {
-			if row := state.Get(r.Table, r.UUID); row != nil {
+			// A row with all its marks was not there before: another writer has
+			// made it since, and the commit finds out.
+			if row := state.Get(r.Table, r.UUID); row != nil && !w.marked(row, r.Key, owners[r.UUID]) {
 				found = true
 				w.state.Put(row)
 				w.assignTo(owners[r.UUID], row)
@@ -305,6 +312,12 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 		}
 	}
 	return found, nil
+}
+
+// marked tells whether a row has the marks by which it is read.
+func (w *world) marked(r nbdb.Row, key string, id model.ID) bool {
+	ids := r.IDs()
+	return ids[translate.KeyOwner] == w.owner && ids[translate.KeyKey] == key && ids[translate.KeyVPC] == vpcOf(id)
 }
 
 // have is the fragment of a resource as it really stands in the database.

@@ -90,6 +90,9 @@ func (r *jsonReader) collection(node *yaml.Node, open json.Delim) error {
 	scalars := true
 	for r.decoder.More() {
 		element, err := r.value()
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return err
 		}

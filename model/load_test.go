@@ -317,3 +317,15 @@ func requireRoundTrip(t require.TestingT, set *model.Set) {
 		require.Equal(t, r.Metadata, stored.Metadata)
 	}
 }
+
+// Wherever JSON is cut off, it is told: nothing of it passes for the whole.
+func TestCutJSON(t *testing.T) {
+	whole := `{"apiVersion": "ovn-vpc/v1", "kind": "VPC", "metadata": {"name": "shop", "labels": {"a": "b"}}, "spec": {"cidrs": ["10.0.0.0/16", "10.1.0.0/16"]}}`
+	for _, before := range []string{"", whole + "\n"} {
+		second := strings.ReplaceAll(whole, "shop", "other")
+		for i := 1; i < len(second); i++ {
+			_, ds := model.Load(model.Input{Name: "cut.json", Data: []byte(before + second[:i])})
+			require.True(t, ds.HasErrors(), second[:i])
+		}
+	}
+}

@@ -28,10 +28,17 @@ func (c *crossChecker) tier(r *Resource, spec *TierSpec) {
 			}
 		}
 		if len(users) > 0 {
-			c.fault(spot{r, "spec.cidrs"}, fmt.Sprintf("%s can't be changed or removed: %d attachments have addresses in it: %s", p, len(users), few(users)),
+			c.fault(spot{r, "spec.cidrs"}, fmt.Sprintf("%s can't be changed or removed: %s in it: %s", p, holders(len(users)), few(users)),
 				"keep the prefix, or delete the attachments first")
 		}
 	}
+}
+
+func holders(n int) string {
+	if n == 1 {
+		return "1 attachment has addresses"
+	}
+	return fmt.Sprintf("%d attachments have addresses", n)
 }
 
 // removed are the prefixes that a tier of the input had and no longer has.

@@ -106,14 +106,14 @@ func (s *TierSpec) checkGateways(c *checker) {
 	}
 }
 
-// readable tells whether all prefixes could be read.
+// readable tells whether there are prefixes and all could be read.
 func (s *TierSpec) readable() bool {
 	for _, p := range s.CIDRs {
 		if !p.IsValid() {
 			return false
 		}
 	}
-	return true
+	return len(s.CIDRs) > 0
 }
 
 func (s *TierSpec) checkReserved(c *checker, field string, r AddrRange) {

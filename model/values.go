@@ -108,6 +108,9 @@ func ParseProtocol(text string) (Protocol, error) {
 // refused.
 func ParsePortRange(text string) (PortRange, error) {
 	low, high, isRange := strings.Cut(text, "-")
+	if isRange && !isDecimal(low) {
+		low = text // such as -1
+	}
 	first, err := parsePort(low)
 	if err != nil {
 		return PortRange{}, err

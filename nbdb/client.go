@@ -159,7 +159,8 @@ func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
 }
 
 // round tries each remote once. electing says whether one answered that it
-// is not the leader of its cluster.
+// is not the leader of its cluster, or one of several did not answer: then
+// another round may find one.
 func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing bool, err error) {
 	var causes []string
 	for i, remote := range c.remotes {
@@ -167,7 +168,8 @@ func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing boo
 		if err == nil {
 			return conn, false, nil
 		}
-		electing = electing || strings.Contains(err.Error(), "endpoint is not leader")
+		electing = electing || strings.Contains(err.Error(), "endpoint is not leader") ||
+			len(c.remotes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		cause := causeOf(err)
 		if len(c.remotes) > 1 {
 			cause = remote + ": " + cause

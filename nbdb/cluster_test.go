@@ -28,7 +28,7 @@ func startCluster(t *testing.T) []*server {
 		}
 		s.args = []string{"--unixctl=" + s.dir + "/ctl", "--remote=punix:" + s.dir + "/db.sock", db}
 		s.start()
-		require.Eventually(t, func() bool { return strings.Contains(s.status(), "Status: cluster member") }, 30*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(s.status(), "Status: cluster member") }, 2*time.Minute, 50*time.Millisecond)
 		servers = append(servers, s)
 	}
 	return servers
@@ -47,7 +47,7 @@ func leaderOf(t *testing.T, servers []*server) *server {
 			}
 		}
 		return leader != nil
-	}, 30*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	return leader
 }
 

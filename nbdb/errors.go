@@ -60,3 +60,11 @@ func (e *UnknownOutcomeError) Error() string {
 }
 
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
+// RemoteError says that a remote is not written as it has to be.
+type RemoteError struct {
+	Err error
+}
+
+func (e *RemoteError) Error() string { return e.Err.Error() }
+func (e *RemoteError) Unwrap() error { return e.Err }

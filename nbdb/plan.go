@@ -29,6 +29,16 @@ const (
 	Delete Op = "delete"
 )
 
+// UnmarshalText refuses what is none of them.
+func (o *Op) UnmarshalText(text []byte) error {
+	*o = Op(text)
+	switch *o {
+	case Insert, Update, Delete:
+		return nil
+	}
+	return fmt.Errorf("unknown operation %q", text)
+}
+
 // RowChange is one row that is inserted, updated or deleted.
 type RowChange struct {
 	Op      Op             `json:"op"`

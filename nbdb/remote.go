@@ -47,12 +47,12 @@ func parseRemotes(remotes string) ([]string, error) {
 		}
 		p, err := parseRemote(remote)
 		if err != nil {
-			return nil, fmt.Errorf("remote %q: %w (%s)", remote, err, formHint)
+			return nil, &RemoteError{fmt.Errorf("remote %q: %w (%s)", remote, err, formHint)}
 		}
 		parsed = append(parsed, p)
 	}
 	if len(parsed) == 0 {
-		return nil, fmt.Errorf("no remote given (%s)", formHint)
+		return nil, &RemoteError{fmt.Errorf("no remote given (%s)", formHint)}
 	}
 	return parsed, nil
 }
@@ -103,7 +103,7 @@ func (o Options) tlsConfig(remotes []string) (*tls.Config, error) {
 		return nil, nil
 	}
 	if o.PrivateKey == "" || o.Certificate == "" || o.CACert == "" {
-		return nil, errors.New("an ssl remote needs a private key, a certificate and a CA certificate")
+		return nil, &RemoteError{errors.New("an ssl remote needs -p KEY, -c CERTIFICATE and -C CACERT (or -C none)")}
 	}
 	pair, err := tls.LoadX509KeyPair(o.Certificate, o.PrivateKey)
 	if err != nil {

@@ -52,6 +52,8 @@ type LogicalSwitchPort struct {
 	Addresses     []string          `ovsdb:"addresses"`
 	PortSecurity  []string          `ovsdb:"port_security"`
 	Enabled       *bool             `ovsdb:"enabled"`
+	ParentName    *string           `ovsdb:"parent_name"`
+	Tag           *int              `ovsdb:"tag"`
 	Dhcpv4Options *UUID             `ovsdb:"dhcpv4_options"`
 	Dhcpv6Options *UUID             `ovsdb:"dhcpv6_options"`
 	Options       map[string]string `ovsdb:"options"`
@@ -77,6 +79,7 @@ type LogicalRouterPort struct {
 	MAC           string            `ovsdb:"mac"`
 	Networks      []string          `ovsdb:"networks"`
 	Enabled       *bool             `ovsdb:"enabled"`
+	Peer          *string           `ovsdb:"peer"`
 	Ipv6RaConfigs map[string]string `ovsdb:"ipv6_ra_configs"`
 	Options       map[string]string `ovsdb:"options"`
 	ExternalIDs   map[string]string `ovsdb:"external_ids"`
@@ -102,6 +105,8 @@ type ACL struct {
 	Log         bool              `ovsdb:"log"`
 	Severity    *string           `ovsdb:"severity"`
 	Meter       *string           `ovsdb:"meter"`
+	Label       int               `ovsdb:"label"`
+	Tier        int               `ovsdb:"tier"`
 	Options     map[string]string `ovsdb:"options"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }

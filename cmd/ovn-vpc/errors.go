@@ -8,6 +8,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // The exit codes.
@@ -46,12 +47,13 @@ func exitCode(err error) int {
 	var invalid *engine.InvalidError
 	var usage *usageError
 	var conflict *engine.ConflictError
+	var remote *nbdb.RemoteError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errPending):
 		return exitPending
-	case errors.As(err, &invalid), errors.As(err, &usage):
+	case errors.As(err, &invalid), errors.As(err, &usage), errors.As(err, &remote):
 		return exitInvalid
 	case errors.As(err, &conflict):
 		return exitConflict
@@ -90,7 +92,7 @@ func (a *app) fail(err error) {
 	if errors.As(err, &partial) {
 		f.VPCs = partial.result.VPCs
 	}
-	if a.output == outputJSON && a.started {
+	if a.output == outputJSON {
 		a.printJSON(f)
 	} else if len(f.Diagnostics) > 0 {
 		a.diagnose(f.Diagnostics)

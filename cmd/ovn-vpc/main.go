@@ -13,6 +13,20 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
+// wantsJSON tells whether a command line that could not be understood asks for
+// JSON.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		case "-o", "--output":
+			return i+1 < len(args) && args[i+1] == outputJSON
+		}
+	}
+	return false
+}
+
 // run is the program with its arguments, without its name; it returns the exit
 // code. The first SIGINT or SIGTERM cancels what is under way, a second one
 // kills the process.
@@ -26,6 +40,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.started {
 		err = &usageError{err}
+		if wantsJSON(args) {
+			a.output = outputJSON
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errors.Join(errInterrupted, err)

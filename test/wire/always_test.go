@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -179,19 +180,20 @@ func (w *wire) dhcpv6(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("2001:db8::53").AsSlice(), leased[23], "name server")
 }
 
-// routerErrors: the router's own errors reach who caused them.
+// routerErrors: the router's own errors reach who caused them, from any of
+// the gateway's addresses.
 func (w *wire) routerErrors(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		w.lists(t, list{stateless: stateless, egress: "allow"}, open(), list{})
 		for _, f := range []family{ipv4, ipv6} {
-			exceeded, gateway := 11, w.web1.gw4
+			exceeded := 11
 			if f == ipv6 {
-				exceeded, gateway = 3, w.web1.gw6
+				exceeded = 3
 			}
 			p := w.udp(w.web1, w.app1, f, 80)
 			p.TTL = 1
 			told := func(a lab.Packet) bool {
-				return a.ICMPType() == exceeded && a.Src == gateway && a.Dst == p.Src && bytes.Contains(a.Payload, p.Payload[:8])
+				return a.ICMPType() == exceeded && slices.Contains(w.web1.gateways, a.Src) && a.Dst == p.Src && bytes.Contains(a.Payload, p.Payload[:8])
 			}
 			require.True(t, w.answered(t, true, w.web1, told, p.Frame()), "stateless %t, IPv%d: time exceeded", stateless, f)
 		}

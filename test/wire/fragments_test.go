@@ -24,6 +24,7 @@ func (w *wire) split(from, to *guest, f family, kind string, port uint16) []lab.
 	case "udp":
 		p = lab.UDP(src, dst, data)
 	case "tcp":
+		src = netip.AddrPortFrom(src.Addr(), w.tcpPort())
 		p = lab.TCP(src, dst, lab.FlagSYN, w.id(), 0, data)
 	case "echo":
 		p = w.ping(from.addr(f), to.addr(f), data...)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -38,7 +39,8 @@ type wire struct {
 	app1, app2, db1      *guest
 	mirrorWeb, mirrorApp *guest // with the addresses of web1 and app1
 
-	serial atomic.Uint32 // makes packets distinguishable
+	serial      atomic.Uint32 // makes packets distinguishable
+	connections atomic.Uint32 // and connections
 }
 
 // guest is an attachment's guest with what its packets are made of.
@@ -48,6 +50,7 @@ type guest struct {
 	mac, gwMAC net.HardwareAddr
 	v4, v6, ll netip.Addr
 	gw4, gw6   netip.Addr
+	gateways   []netip.Addr // the tier's, of all prefixes
 }
 
 // vpcYAML is a VPC with a closed list for each tier.
@@ -117,6 +120,23 @@ func (w *wire) revalidate(t *testing.T) {
 	for _, h := range w.lab.Hypervisors {
 		w.appctl(t, h, "revalidator/purge")
 	}
+}
+
+// emergencies are the last words of the hypervisors' ovs-vswitchd
+// (ovs-vswitchd(8), EMER: a process that can't go on).
+func (w *wire) emergencies(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, h := range w.lab.Hypervisors {
+		log, err := os.ReadFile(filepath.Join(w.lab.Dir(), h.Name, "vswitchd.log"))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, "|EMER|") {
+				all = append(all, h.Name+": "+line)
+			}
+		}
+	}
+	return all
 }
 
 // appctl asks a hypervisor's ovs-vswitchd.
@@ -193,6 +213,7 @@ func (w *wire) start(t *testing.T, hypervisor int, vpc, attachment, name string)
 	require.NoError(t, err)
 	plugged := lab.GuestSpec{Name: name, InterfaceID: spec.InterfaceID, MAC: string(spec.MAC)}
 	prefixes := tier.Resource.Spec.(*model.TierSpec)
+	g.gateways = prefixes.Gateways
 	for i, prefix := range prefixes.CIDRs {
 		gateway, used := prefixes.Gateways[i], false
 		for _, address := range spec.Addresses {

@@ -112,9 +112,9 @@ func (w *wire) rejectAndDeny(t *testing.T) {
 			w.lists(t, lists[0], lists[1], list{})
 			for _, to := range []*guest{w.app1, w.app2} {
 				for _, f := range []family{ipv4, ipv6} {
-					for _, make := range []func(from, to *guest, f family, port uint16) lab.Packet{w.syn, w.udp} {
+					for _, build := range []func(from, to *guest, f family, port uint16) lab.Packet{w.syn, w.udp} {
 						for port, told := range map[uint16]bool{90: true, 91: false} {
-							p := make(w.web1, to, f, port)
+							p := build(w.web1, to, f, port)
 							arrives, refused := w.verdict(t, told, w.web1, to, p)
 							require.False(t, arrives, "%s: %v", name, p.Dst)
 							require.Equal(t, told, refused, "%s: the answer of %v to port %d", name, p.Dst, port)

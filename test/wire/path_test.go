@@ -34,13 +34,13 @@ func (w *wire) crossing(t *testing.T, from *guest, to netip.Addr, source netip.A
 	received, err := from.Ping(t.Context(), to, pings)
 	require.NoError(t, err)
 	require.Equal(t, pings, received)
-	var all crossings
+	var sum crossings
 	for i, count := range counts {
 		in, out, err := count.Stop()
 		require.NoError(t, err)
-		all[i] = [2]int{in, out}
+		sum[i] = [2]int{in, out}
 	}
-	return all
+	return sum
 }
 
 // requirePaths requires the crossings of both families.

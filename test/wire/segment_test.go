@@ -164,14 +164,14 @@ func (w *wire) isolation(t *testing.T) {
 	require.Equal(t, w.app1.v4, w.mirrorApp.v4)
 	require.Equal(t, w.app1.mac, w.mirrorApp.mac)
 	for _, f := range []family{ipv4, ipv6} {
-		for _, make := range []func() lab.Packet{
+		for _, build := range []func() lab.Packet{
 			func() lab.Packet { return w.echo(w.web1, w.app1, f) },
 			func() lab.Packet { return w.udp(w.web1, w.app1, f, servedPort) },
 			func() lab.Packet { return w.syn(w.web1, w.app1, f, servedPort) },
 		} {
-			w.requireArrived(t, true, w.web1, w.app1, make(), "in its VPC")
+			w.requireArrived(t, true, w.web1, w.app1, build(), "in its VPC")
 			for _, other := range []*guest{w.mirrorApp, w.mirrorWeb} {
-				p := make()
+				p := build()
 				require.Zero(t, w.seen(t, w.web1, w.app1, other, incoming(same(p)), p.Frame()), "in the other VPC")
 			}
 		}

@@ -7,6 +7,8 @@ package wire_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
 )
 
@@ -42,7 +44,9 @@ func TestWire(t *testing.T) {
 		{"Migration", w.migration},
 		{"Status", w.status},
 		{"Flows", w.flows},
+		{"ForeignRowsStay", w.foreignRows},
 	} {
 		t.Run(point.name, point.test)
+		require.Empty(t, w.emergencies(t), "a process of a hypervisor has ended")
 	}
 }

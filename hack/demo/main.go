@@ -50,7 +50,12 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
+	defer func() {
+		down := l.Down(context.WithoutCancel(ctx))
+		if err = errors.Join(err, down); err == nil {
+			fmt.Println("\nThe namespaces, their processes and databases: all removed.")
+		}
+	}()
 
 	fmt.Println("\n== Apply")
 	if err := show(ctx, l, "apply", "-f", example, "--wait", "sb"); err != nil {
@@ -73,16 +78,17 @@ func run(ctx context.Context) (err error) {
 	return net.matrix(ctx, guests)
 }
 
-// vpc runs bin/ovn-vpc on the lab's northbound database.
+// vpc is bin/ovn-vpc on the lab's northbound database.
 func vpc(ctx context.Context, l *lab.Lab, args ...string) *exec.Cmd {
-	fmt.Printf("$ ovn-vpc %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), l.Sandbox().Env()...)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
+// show runs a command and shows it with what it prints.
 func show(ctx context.Context, l *lab.Lab, args ...string) error {
+	fmt.Printf("$ ovn-vpc %s\n", strings.Join(args, " "))
 	cmd := vpc(ctx, l, args...)
 	cmd.Stdout = os.Stdout
 	if err := cmd.Run(); err != nil {
@@ -225,7 +231,11 @@ func (n *network) matrix(ctx context.Context, guests []*lab.Guest) error {
 		}
 		fmt.Fprintln(table, strings.Join(r.cells, "\t"))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Println(`yes: an answer; refused: a rule with reject; "-": no answer`)
+	return nil
 }
 
 // row is what one guest gets through to another.

@@ -7,8 +7,9 @@
 #   hack/setup.sh engine   a Docker engine and Compose, unless one answers
 #
 # A system's own OVN and Open vSwitch are left alone: no service is started or
-# stopped, packages that are there are neither upgraded nor configured, and
-# the services of newly installed ones stay disabled.
+# stopped, OVN's and Open vSwitch's packages are never upgraded, and what newly
+# installed ones would start with the machine (units, and init scripts of OVN and
+# Open vSwitch) is disabled, but for what was set up under that name before.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
 
@@ -23,12 +24,44 @@ case "$*" in
 esac
 policy=/usr/sbin/policy-rc.d
 
+command -v dpkg-query >/dev/null || {
+	echo "setup: this is not Debian (no dpkg-query): install OVN, Open vSwitch, iproute2, ping, tcpdump and ethtool by your system's own means" >&2
+	exit 1
+}
+
 # complete reports whether the suite $1 is unpacked, with the packages that
 # are wanted today.
 complete() { [ "$(cat "$cache/$1/.complete" 2>/dev/null)" = "$included" ]; }
 
 # installed lists the packages that are there.
 installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | awk '$1 ~ /^.i/ {print $2}' | sort -u; }
+
+# forbid keeps packages from starting and stopping services: invoke-rc.d(8)
+# and deb-systemd-invoke(1p) ask this program.
+ours='# ovn-vpc set-up: no service is started or stopped meanwhile'
+forbid() {
+	restore
+	if [ -e "$policy" ]; then
+		mv "$policy" "$policy.ovn-vpc"
+	fi
+	printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
+	chmod 755 "$policy"
+}
+restore() {
+	if [ -e "$policy.ovn-vpc" ]; then
+		mv -f "$policy.ovn-vpc" "$policy"
+	elif [ -e "$policy" ] && grep -qF "$ours" "$policy"; then
+		rm -f "$policy"
+	fi
+}
+
+# What a killed set-up left behind is undone, whether or not anything is
+# missing. One that runs, which holds the lock, still needs it.
+if [ "$(id -u)" = 0 ]; then
+	mkdir -p /run/lock
+	exec 9>/run/lock/ovn-vpc-setup
+	if flock -n 9; then restore; fi
+fi
 
 wanting=()
 case $extra in
@@ -57,30 +90,7 @@ if [ "$(id -u)" != 0 ]; then
 	command -v sudo >/dev/null || { echo "setup: missing: ${missing[*]} ${wanting[*]}: run hack/setup.sh $extra as root" >&2; exit 1; }
 	exec sudo env OVN_VPC_CACHE="$cache" "$0" "$@"
 fi
-
-# Another set-up at the same time would restore the policy too early.
-exec 9>/run/lock/ovn-vpc-setup
 flock 9
-
-# forbid keeps packages from starting and stopping services: invoke-rc.d(8)
-# and deb-systemd-invoke(1p) ask this program. What a killed run left behind
-# is undone first.
-ours='# ovn-vpc set-up: no service is started or stopped meanwhile'
-forbid() {
-	restore
-	if [ -e "$policy" ]; then
-		mv "$policy" "$policy.ovn-vpc"
-	fi
-	printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
-	chmod 755 "$policy"
-}
-restore() {
-	if [ -e "$policy.ovn-vpc" ]; then
-		mv -f "$policy.ovn-vpc" "$policy"
-	elif [ -e "$policy" ] && grep -qF "$ours" "$policy"; then
-		rm -f "$policy"
-	fi
-}
 
 # apt_install plans the same command that it runs then, and refuses what would
 # change an Open vSwitch or OVN that is there.
@@ -102,29 +112,43 @@ apt_install() {
 	}
 }
 
+# configured lists the units that are enabled or have a file of the machine's
+# own, and the init scripts that it starts, as units.
+configured() {
+	{
+		find /etc/systemd/system \( -name '*.service' -o -name '*.socket' -o -name '*.timer' \) -printf '%f\n' || true
+		find /etc/rc?.d -name 'S??*' -printf '%f.service\n' | cut -c 4- || true
+	} 2>/dev/null | sort -u
+}
+
 # disable keeps the services of the packages that were not in the list $1 from
-# starting with the machine: in the files, whether or not systemd runs.
+# starting with the machine, but for the units of the list $2: in the files,
+# whether or not systemd runs.
 disable() {
-	local new units
-	command -v systemctl >/dev/null || return 0
+	local new units scripts script
 	mapfile -t new < <(comm -13 - <(installed) <<<"$1")
 	[ ${#new[@]} != 0 ] || return 0
-	mapfile -t units < <(dpkg-query -L "${new[@]}" | sed -nE 's#^(/usr)?/lib/systemd/system/([^@/]+\.(service|socket|timer))$#\2#p' | sort -u)
-	[ ${#units[@]} = 0 ] || systemctl --root=/ --quiet disable "${units[@]}"
+	mapfile -t units < <(dpkg-query -L "${new[@]}" | sed -nE 's#^(/usr)?/lib/systemd/system/([^@/]+\.(service|socket|timer))$#\2#p' | sort -u | comm -23 - <(echo "$2"))
+	mapfile -t scripts < <(dpkg-query -L "${new[@]}" | sed -nE 's#^/etc/init\.d/((ovn|openvswitch)[^/]*)$#\1.service#p' | sort -u | comm -23 - <(echo "$2"))
+	if command -v systemctl >/dev/null && [ ${#units[@]} != 0 ]; then
+		systemctl --root=/ --quiet disable "${units[@]}"
+	fi
+	for script in "${scripts[@]}"; do update-rc.d "${script%.service}" disable; done
 }
 
 if [ ${#missing[@]} != 0 ]; then
 	echo "setup: installing ${missing[*]}"
 	before=$(installed)
+	enabled=$(configured)
 	# Also after a failure or a signal in the middle.
-	trap 'restore; disable "$before"' EXIT
+	trap 'restore; disable "$before" "$enabled"' EXIT
 	trap 'exit 129' HUP
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
 	forbid
 	apt_install "${missing[@]}"
 	restore
-	disable "$before"
+	disable "$before" "$enabled"
 	trap - EXIT
 fi
 

@@ -142,7 +142,7 @@ func (s *Sandbox) claim() error {
 			return fmt.Errorf("read %s: %w", marker, err)
 		}
 		if o.Dir = s.dir; o != s.options {
-			return fmt.Errorf("it holds a sandbox made with other options (%s): purge it first, or choose another folder", strings.TrimSpace(string(old)))
+			return fmt.Errorf("it was made %s: \"sandbox down --purge\" first, or --dir another", differing(o, s.options))
 		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -163,6 +163,17 @@ func (s *Sandbox) claim() error {
 		return fmt.Errorf("write %s: %w", marker, err)
 	}
 	return nil
+}
+
+// differing says what about a sandbox is not as it is wanted now.
+func differing(had, want SandboxOptions) string {
+	switch {
+	case had.VXLAN && !want.VXLAN:
+		return "with --vxlan"
+	case want.VXLAN && !had.VXLAN:
+		return "without --vxlan"
+	}
+	return "with other options"
 }
 
 // lock keeps other processes from starting or stopping the same sandbox until

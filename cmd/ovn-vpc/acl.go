@@ -14,7 +14,7 @@ func (a *app) aclCommand() *cobra.Command {
 		Long: `Put another list in force at a tier's boundary, in one transaction: there is no
 moment without a list. NEWACL may be default-allow or default-deny.`,
 		Example: `  ovn-vpc acl replace shop web maintenance`,
-		Args:    a.args(cobra.ExactArgs(3)), ValidArgsFunction: a.completeReplace,
+		Args:    a.args(3, 3, "give VPC TIER NEWACL"), ValidArgsFunction: a.completeReplace,
 	}
 	wait := waitFlag(replace)
 	a.outputFlag(replace, outputText, outputJSON)

@@ -47,7 +47,7 @@ func (a *app) agentCommand() *cobra.Command {
 		Example: `  ovn-vpc agent
   ovn-vpc agent --allowed-programs /usr/local/bin/guest-up,/usr/local/bin/guest-down
   ovn-vpc agent --sb ssl:[2001:db8::1]:6642 -p key.pem -c cert.pem -C ca.pem --metrics-listen 127.0.0.1:9476`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.noArgs(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.OVS, "ovs", defaultOVS, "the hypervisor's Open vSwitch database")

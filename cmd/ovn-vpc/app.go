@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,8 +73,10 @@ const rootExample = `  # A private OVN to try things on
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "ovn-vpc", Short: "Declarative VPCs on OVN", Long: rootLong, Example: rootExample,
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, Version: build().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetHelpCommand(a.helpCommand())
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
@@ -102,25 +105,72 @@ func (a *app) action(do func(ctx context.Context, cmd *cobra.Command, args []str
 	}
 }
 
-// args wraps a check of the arguments, so that its error points at the help.
-func (a *app) args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// args refuses fewer than least and more than most arguments with the words
+// of say.
+func (a *app) args(least, most int, say string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		a.help = cmd.CommandPath()
-		return check(cmd, args)
+		if len(args) < least || len(args) > most {
+			return errors.New(say)
+		}
+		return nil
 	}
 }
 
+// noArgs refuses arguments.
+func (a *app) noArgs() cobra.PositionalArgs {
+	return a.args(0, 0, "no argument is taken, only flags")
+}
+
+// filesOnly refuses arguments of a command that reads files by -f.
+func (a *app) filesOnly() cobra.PositionalArgs { return a.args(0, 0, "give files with -f") }
+
 // group is a command that has only subcommands.
 func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: a.args(func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-		}
-		return nil
-	})}
+	cmd := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
+		a.help = cmd.CommandPath()
+		return unknownCommand(cmd, args)
+	}}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(subcommands...)
 	return cmd
+}
+
+// helpCommand is cobra's, but for a command that isn't there being a fault.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about a command",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if about, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range about.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if err := unknownCommand(about, rest); err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// unknownCommand refuses what is left of a command line after cmd.
+func unknownCommand(cmd *cobra.Command, rest []string) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
 }
 
 // logger writes to stderr: warnings always, more with -v.

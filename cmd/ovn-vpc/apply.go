@@ -21,17 +21,20 @@ offerings are never pruned, and an input without a document changes nothing.`,
   ovn-vpc apply -f shop/ --prune --wait sb      # return when ovn-northd has it
   ovn-vpc get tiers -o json | ovn-vpc apply -f -
   ovn-vpc apply --plan shop.plan                # exit 4 if it is stale`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
-	cmd.MarkFlagsMutuallyExclusive("plan", "filename")
-	cmd.MarkFlagsMutuallyExclusive("plan", "prune")
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		if *file != "" {
+		switch {
+		case *file != "" && len(*paths) > 0:
+			return usagef("--plan and -f exclude each other")
+		case *file != "" && *prune:
+			return usagef("--plan and --prune exclude each other: give --prune to the plan command")
+		case *file != "":
 			return a.applyPlan(ctx, *file, engine.Wait(*wait))
 		}
 		return a.apply(ctx, *paths, *prune, engine.Wait(*wait))

@@ -17,22 +17,24 @@ func (a *app) deleteCommand() *cobra.Command {
 users are named; with --cascade they are deleted too.
 
 A NAME that is not there is a failure; of files, what is not there is passed
-over with a warning.`,
+over with a warning. Thousands of attachments take longer than the default of
+--timeout: give more, such as --timeout 5m.`,
 		Example: `  ovn-vpc delete attachment shop/web-1
   ovn-vpc delete vpc shop --cascade
   ovn-vpc delete -f examples/three-tier/`,
-		Args: a.args(cobra.MaximumNArgs(2)), ValidArgsFunction: a.completeResource(false),
+		Args: a.args(0, 2, "say what to delete: KIND NAME, or -f FILE"), ValidArgsFunction: a.completeResource(false),
 	}
 	paths := fileFlag(cmd)
 	vpc := a.vpcFlag(cmd, "the VPC of the resource")
 	cascade := cmd.Flags().Bool("cascade", false, "delete its users too")
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
-	cmd.MarkFlagsMutuallyExclusive("filename", "vpc")
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		switch {
 		case len(*paths) > 0 && len(args) > 0:
 			return usagef("give KIND NAME or -f, not both")
+		case len(*paths) > 0 && *vpc != "":
+			return usagef("-f and --vpc exclude each other")
 		case len(*paths) > 0:
 			return a.deleteFiles(ctx, *paths, *cascade, engine.Wait(*wait))
 		case len(args) == 0:

@@ -18,7 +18,7 @@ NAME may be written VPC/NAME, which it has to where several VPCs have the name.`
 		Example: `  ovn-vpc describe vpc shop
   ovn-vpc describe tier shop/web
   ovn-vpc describe attachment web-1 --vpc shop`,
-		Args: a.args(cobra.RangeArgs(1, 2)), ValidArgsFunction: a.completeResource(false),
+		Args: a.args(1, 2, "say what to describe: KIND NAME"), ValidArgsFunction: a.completeResource(false),
 	}
 	vpc := a.vpcFlag(cmd, "the VPC of the resource")
 	a.outputFlag(cmd, outputText, outputJSON, outputYAML)
@@ -46,7 +46,7 @@ NAME may be written VPC/NAME, which it has to where several VPCs have the name.`
 
 // named is selection for a command that needs a name.
 func named(args []string, vpc string) (engine.Filter, error) {
-	f, err := selection(args, vpc)
+	f, err := selection(args, vpc, kindsUsage())
 	if err == nil && f.Name == "" {
 		err = usagef("say which %s: give its name", args[0])
 	}

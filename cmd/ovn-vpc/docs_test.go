@@ -89,11 +89,13 @@ func commands(b *strings.Builder, cmd *cobra.Command) {
 			fmt.Fprintf(b, "%s.\n", cmd.Short)
 		}
 		rows := ""
-		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" {
-				rows += fmt.Sprintf("| %s | %s |\n", flagWords(f), strings.ReplaceAll(f.Usage, "|", "\\|"))
-			}
-		})
+		for c := cmd; c.HasParent(); c = c.Parent() { // the flags of its groups too
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Name != "help" && (c == cmd || c.PersistentFlags().Lookup(f.Name) != nil) {
+					rows += fmt.Sprintf("| %s | %s |\n", flagWords(f), strings.ReplaceAll(f.Usage+defaultWords(f), "|", "\\|"))
+				}
+			})
+		}
 		if rows != "" {
 			fmt.Fprintf(b, "\n| flag | meaning |\n|---|---|\n%s", rows)
 		}
@@ -113,6 +115,16 @@ func flagWords(f *pflag.Flag) string {
 		words += " " + strings.ReplaceAll(strings.Replace(value, "stringArray", "string", 1), "|", "\\|")
 	}
 	return words + "`"
+}
+
+// defaultWords is a flag's default, where it has one that its usage doesn't
+// say.
+func defaultWords(f *pflag.Flag) string {
+	switch f.DefValue {
+	case "", "false", "[]":
+		return ""
+	}
+	return " (default `" + f.DefValue + "`)"
 }
 
 // TestEveryCommandHasAnExample, and says what it does.

@@ -22,7 +22,7 @@ failure (exit 1).`,
 		Example: `  ovn-vpc drift
   ovn-vpc drift --exit-code                  # 0: none, 2: drift
   ovn-vpc drift --vpc shop --repair --wait sb`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.noArgs(),
 	}
 	vpc := a.vpcFlag(cmd, "only this VPC")
 	repair := cmd.Flags().Bool("repair", false, "mend the rows")

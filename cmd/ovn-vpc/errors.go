@@ -120,6 +120,10 @@ func (a *app) message(err error) string {
 	text := strings.Join(lines, "; ")
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInterrupted) {
 		text += fmt.Sprintf(" (--timeout is %s)", a.flags.timeout)
+		// As nbdb words it: what --wait waits for didn't come.
+		if strings.Contains(text, "_cfg to reach ") {
+			text += " (is ovn-northd running?)"
+		}
 	}
 	return text
 }

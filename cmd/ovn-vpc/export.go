@@ -17,7 +17,7 @@ that bring an empty database to the same state: allocated addresses and MACs
 included, status and built-in lists left out.`,
 		Example: `  ovn-vpc export > all.yaml
   ovn-vpc export --vpc shop | ovn-vpc --nb tcp:[2001:db8::1]:6641 apply -f -`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.noArgs(),
 	}
 	vpc := a.vpcFlag(cmd, "only this VPC")
 	a.outputFlag(cmd, outputYAML, outputJSON)

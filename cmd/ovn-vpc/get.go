@@ -22,13 +22,13 @@ where they are asked for by name.`,
   ovn-vpc get attachments --vpc shop -l env=prod -o wide
   ovn-vpc get acl shop/web -o yaml
   ovn-vpc get all -o name`,
-		Args: a.args(cobra.RangeArgs(1, 2)), ValidArgsFunction: a.completeResource(true),
+		Args: a.args(1, 2, "say what to list: KIND [NAME]"), ValidArgsFunction: a.completeResource(true),
 	}
 	vpc := a.vpcFlag(cmd, "only this VPC")
 	labels := cmd.Flags().StringP("selector", "l", "", "only with these labels: key=value,key=value")
 	a.outputFlag(cmd, outputTable, outputWide, outputJSON, outputYAML, outputName)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		f, err := selection(args, *vpc)
+		f, err := selection(args, *vpc, kindsUsage(), kindAll)
 		if err != nil {
 			return err
 		}
@@ -93,5 +93,5 @@ func (a *app) printObjects(objects []engine.Object, f engine.Filter) error {
 		}
 		return nil
 	}
-	return a.showTables(objects, a.output == outputWide)
+	return a.showTables(objects, a.output == outputWide, f.Kind == "")
 }

@@ -24,7 +24,7 @@ database stays as it was.`,
   ovn-vpc plan -f shop.yaml --rows               # every row and column too
   ovn-vpc plan -f shop.yaml --exit-code          # 0: nothing to do, 2: changes
   ovn-vpc plan -f shop.yaml --prune --out shop.plan && ovn-vpc apply --plan shop.plan`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")

@@ -31,7 +31,7 @@ func (a *app) sandboxUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start the sandbox, or what of it isn't running", Long: sandboxLong,
 		Example: `  ovn-vpc sandbox up && eval "$(ovn-vpc sandbox env)"`,
-		Args:    a.args(cobra.NoArgs),
+		Args:    a.noArgs(),
 	}
 	vxlan := cmd.Flags().Bool("vxlan", false, "let OVN count with the limits of VXLAN: 4095 switches and routers, 2047 ports on each")
 	cmd.RunE = a.action(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -56,7 +56,7 @@ func (a *app) sandboxDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "down", Short: "Stop the sandbox", Long: "Stop the sandbox. Its databases stay for the next up, unless --purge removes them.",
 		Example: `  ovn-vpc sandbox down --purge`,
-		Args:    a.args(cobra.NoArgs),
+		Args:    a.noArgs(),
 	}
 	purge := cmd.Flags().Bool("purge", false, "remove the databases and the folder too")
 	cmd.RunE = a.action(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -78,7 +78,7 @@ func (a *app) sandboxEnv() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "env", Short: "Print the variables that point ovn-vpc and OVN's tools at the sandbox",
 		Example: `  eval "$(ovn-vpc sandbox env)"`,
-		Args:    a.args(cobra.NoArgs),
+		Args:    a.noArgs(),
 	}
 	cmd.RunE = a.action(func(_ context.Context, cmd *cobra.Command, _ []string) error {
 		s, err := a.sandbox(cmd)

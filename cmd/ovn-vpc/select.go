@@ -22,18 +22,10 @@ func kindsUsage() string {
 	return strings.Join(words, ", ")
 }
 
-// parseKind reads the KIND argument.
-func parseKind(word string) (model.Kind, error) {
-	kind, ok := model.ParseKind(word)
-	if !ok {
-		return "", usagef("there is no kind %q: one of %s", word, kindsUsage())
-	}
-	return kind, nil
-}
-
 // selection reads the arguments KIND NAME, KIND VPC/NAME, or KIND/NAME and
-// KIND/VPC/NAME as -o name prints them. The name is empty if it isn't given.
-func selection(args []string, vpc string) (engine.Filter, error) {
+// KIND/VPC/NAME as -o name prints them. The name is empty if it isn't given,
+// the kind if it is the word all, which has to be among words.
+func selection(args []string, vpc string, words ...string) (engine.Filter, error) {
 	word, name, joined := strings.Cut(args[0], "/")
 	if joined && len(args) > 1 {
 		return engine.Filter{}, usagef("%q names a resource already: remove %q", args[0], args[1])
@@ -42,10 +34,10 @@ func selection(args []string, vpc string) (engine.Filter, error) {
 		name = args[1]
 	}
 	f := engine.Filter{VPC: vpc, Name: name}
-	if word != kindAll {
-		kind, err := parseKind(word)
-		if err != nil {
-			return f, err
+	if word != kindAll || !slices.Contains(words, kindAll) {
+		kind, ok := model.ParseKind(word)
+		if !ok {
+			return f, usagef("there is no kind %q: one of %s", word, strings.Join(words, ", "))
 		}
 		f.Kind = kind
 	}

@@ -31,7 +31,7 @@ A reference to what the input does not hold is a warning: it may be in the
 database.`,
 		Example: `  ovn-vpc validate -f examples/three-tier/
   generate-specs | ovn-vpc validate -f -`,
-		Args: a.args(cobra.NoArgs),
+		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)

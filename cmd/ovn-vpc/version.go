@@ -22,7 +22,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print what this program was built from",
 		Example: `  ovn-vpc version -o json`,
-		Args:    a.args(cobra.NoArgs),
+		Args:    a.noArgs(),
 	}
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(context.Context, *cobra.Command, []string) error {
@@ -31,18 +31,22 @@ func (a *app) versionCommand() *cobra.Command {
 			a.printJSON(info)
 			return nil
 		}
-		a.printf("ovn-vpc %s\n", info.Version)
-		if info.Commit != "" {
-			changed := ""
-			if info.Modified {
-				changed = ", with changes"
-			}
-			a.printf("commit %s of %s%s\n", info.Commit, info.Time, changed)
-		}
-		a.printf("%s %s\n", info.Go, info.Platform)
+		a.printf("%s", info)
 		return nil
 	})
 	return cmd
+}
+
+func (b buildInfo) String() string {
+	text := "ovn-vpc " + b.Version + "\n"
+	if b.Commit != "" {
+		text += "commit " + b.Commit + " of " + b.Time
+		if b.Modified {
+			text += ", with changes"
+		}
+		text += "\n"
+	}
+	return text + b.Go + " " + b.Platform + "\n"
 }
 
 func build() buildInfo {

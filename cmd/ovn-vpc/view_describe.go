@@ -86,11 +86,7 @@ func (a *app) showMembers(kind model.Kind, all []engine.Object, belongs func(*mo
 			members = append(members, o)
 		}
 	}
-	plural := kind.Plural()
-	if kind == model.KindACL {
-		plural = "ACLs"
-	}
-	a.printf("\n%s%s:", strings.ToUpper(plural[:1]), plural[1:])
+	a.printf("\n%s:", title(kind))
 	if len(members) == 0 {
 		a.printf(" none\n")
 		return nil

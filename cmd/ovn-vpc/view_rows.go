@@ -17,8 +17,12 @@ func (a *app) showTransactions(transactions []nbdb.Plan) {
 		}
 	}
 	for i, tx := range transactions {
-		a.printf("  Transaction %d of %d: %s, %s\n", i+1, len(transactions),
-			plural(len(tx.Rows)+len(tx.Edges)+len(tx.Entries), "change"), plural(len(tx.Guards), "precondition"))
+		further := ""
+		if n := len(tx.Guards); n > 0 {
+			further = " and " + plural(n, "further precondition")
+		}
+		a.printf("  Transaction %d of %d: %s, checked against the old values%s\n", i+1, len(transactions),
+			plural(len(tx.Rows)+len(tx.Edges)+len(tx.Entries), "change"), further)
 		a.showRows(tx, func(uuid string) string {
 			if name := names[nbdb.UUID(uuid)]; name != "" {
 				return name

@@ -17,8 +17,9 @@ type column struct {
 	cell  func(o engine.Object) string
 }
 
-// showTables shows resources in a table for each kind.
-func (a *app) showTables(objects []engine.Object, wide bool) error {
+// showTables shows resources in a table for each kind, under a title where
+// they were asked for whatever their kind.
+func (a *app) showTables(objects []engine.Object, wide, titled bool) error {
 	if len(objects) == 0 {
 		fmt.Fprintln(a.stderr, "No resource found.")
 		return nil
@@ -31,12 +32,25 @@ func (a *app) showTables(objects []engine.Object, wide bool) error {
 		if i > 0 {
 			a.printf("\n")
 		}
+		if titled {
+			a.printf("%s:\n", title(kind))
+		}
 		if err := a.showTable(columnsOf(kind), objects[i:end], wide); err != nil {
 			return err
 		}
 		i = end
 	}
 	return nil
+}
+
+// title is what stands above resources of a kind.
+func title(kind model.Kind) string {
+	switch kind {
+	case model.KindVPC, model.KindACL, model.KindVPCOffering:
+		return string(kind) + "s"
+	}
+	plural := kind.Plural()
+	return strings.ToUpper(plural[:1]) + plural[1:]
 }
 
 func (a *app) showTable(columns []column, objects []engine.Object, wide bool) error {

@@ -47,7 +47,12 @@ func inNamespaces(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
+	defer func() {
+		err = errors.Join(err, l.Down(context.WithoutCancel(ctx)))
+		if err == nil {
+			fmt.Println("\nThe namespaces, their processes and databases: all removed.")
+		}
+	}()
 	program, err := filepath.Abs("bin/ovn-vpc")
 	if err != nil {
 		return fmt.Errorf("find ovn-vpc: %w", err)

@@ -100,7 +100,7 @@ func TestSandboxRefuses(t *testing.T) {
 
 	s := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	_, err = lab.SandboxUp(ctx, lab.SandboxOptions{Dir: s.Dir(), VXLAN: true, Root: labtest.Root()})
-	require.ErrorContains(t, err, "made with other options")
+	require.ErrorContains(t, err, "made without --vxlan")
 	requireRunning(t, s, true)
 }
 

@@ -83,5 +83,9 @@ func (p *play) printMatrix(all []Reach) error {
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, `yes: an answer; refused: a rule with reject; "-": no answer`)
+	return nil
 }

@@ -38,6 +38,14 @@ func offline(set *model.Set) model.Diagnostics {
 	return model.Check(set.Resources, func(model.ID) *model.Resource { return nil }, func(string) bool { return false })
 }
 
+// whole is offline, but an input that brings a VPC is taken for all of it: a
+// reference in it to what is not there is a slip, not something in the database.
+func whole(set *model.Set) model.Diagnostics {
+	return model.Check(set.Resources, func(model.ID) *model.Resource { return nil }, func(vpc string) bool {
+		return vpc != "" && set.Get(model.ID{Kind: model.KindVPC, Name: vpc}) != nil
+	})
+}
+
 // online checks resources against the database too, where that can be reached
 // soon: an input that is refused anyway must not wait for it.
 func (a *app) online(ctx context.Context) check {

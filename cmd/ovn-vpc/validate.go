@@ -27,7 +27,8 @@ func (a *app) validateCommand() *cobra.Command {
 		Use: "validate -f FILE", Short: "Check specs without a database",
 		Long: `Check specs by themselves and against each other, without a database.
 
-A reference to what the input does not hold is a warning: it may be in the
+A reference to what the input does not hold is an error in a VPC that the input
+brings. In another VPC, and of offerings, it is a warning: it may be in the
 database.`,
 		Example: `  ovn-vpc validate -f examples/three-tier/
   generate-specs | ovn-vpc validate -f -`,
@@ -36,11 +37,11 @@ database.`,
 	paths := fileFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(context.Context, *cobra.Command, []string) error {
-		set, found, err := a.load(*paths, offline)
+		set, found, err := a.load(*paths, whole)
 		if err != nil {
 			return err
 		}
-		found = append(found, offline(set)...)
+		found = append(found, whole(set)...)
 		found.Sort()
 		if found.HasErrors() {
 			return &engine.InvalidError{Diagnostics: found}

@@ -316,7 +316,7 @@ func TestSSL(t *testing.T) {
 
 	refused := map[string]func(*Options){
 		"signed by unknown authority": func(o *Options) { o.CACert = theirs.file("ca") },
-		"needs -p KEY":         func(o *Options) { o.PrivateKey = "" },
+		"needs -p KEY":                func(o *Options) { o.PrivateKey = "" },
 		"no such file":                func(o *Options) { o.Certificate = ours.file("absent") },
 		"no certificate in":           func(o *Options) { o.CACert = ours.file("client-key") },
 		"connecting to":               func(o *Options) { o.PrivateKey, o.Certificate = theirs.file("client-key"), theirs.file("client") },

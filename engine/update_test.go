@@ -59,6 +59,9 @@ func TestAnUpdateMakesWhatAFreshApplyMakes(t *testing.T) {
 			// prune could know of: what is left of it is for the repair.
 			for _, fault := range drift.Faults {
 				require.Equal(rt, engine.DriftLeftover, fault.Kind, "%+v\nA:\n%s\nB:\n%s", fault, a, b)
+				for _, r := range parse(rt, b).Resources {
+					require.NotEqual(rt, r.ID().String(), fault.Resource, "%+v\nA:\n%s\nB:\n%s", fault, a, b)
+				}
 			}
 			drift, err = updated.Drift(updated.ctx, "", true, engine.WaitNone)
 			require.NoError(rt, err)

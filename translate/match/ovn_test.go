@@ -164,10 +164,12 @@ func TestOVNParsesAlike(t *testing.T) {
 	}
 	tr.load(marked)
 	complaints := tr.complaints()
+	require.NotEmpty(t, complaints)
+	// ovn-trace 26.03 logs the first complaint and keeps quiet about the rest.
+	limited := labtest.Root() != "" && strings.Count(complaints, "\n") == 1
 	for i, s := range all {
 		_, err := Parse(s)
-		// A newer OVN takes an empty match, for one.
-		if i < len(accepted) || labtest.Root() == "" {
+		if i < len(accepted) || !limited {
 			assert.Equalf(t, i >= len(accepted), strings.Contains(complaints, fmt.Sprintf("/*%d*/", i)), "OVN on %q", s)
 		}
 		assert.Equalf(t, i >= len(accepted), err != nil, "Parse on %q: %v", s, err)

@@ -38,6 +38,8 @@ func rooms() map[string][]string {
 		"translate":         {"model", "nbdb", "translate/match"},
 		"engine":            {"model", "ipam", "nbdb", "translate"},
 		"trace":             {"model", "nbdb", "translate/match"},
+		"traffic":           {},
+		"reach":             {"model", "traffic"},
 		"server":            {"engine", "trace", "model"},
 		"lab":               {},
 		"lab/labtest":       {"lab"},

@@ -1,0 +1,266 @@
+package reach
+
+import (
+	"net/netip"
+	"strings"
+
+	"go4.org/netipx"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
+)
+
+// Difference is what a change of a VPC opens and closes. What stays in a tier
+// is no part of it: it always passes.
+type Difference struct {
+	Opens  []Change `json:"opens"`
+	Closes []Change `json:"closes"`
+}
+
+// Change is traffic that passes now and didn't before, or the other way round.
+type Change struct {
+	FromEnd End        `json:"from"`
+	ToEnd   End        `json:"to"`
+	Traffic string     `json:"traffic"`
+	From    *Addresses `json:"fromAddresses,omitempty"` // nil: all of the end
+	To      *Addresses `json:"toAddresses,omitempty"`
+	Outside bool       `json:"outside,omitempty"` // one end is outside the VPC
+	// By are the rules, as they are after the change, of the lists that stood
+	// against the traffic before, or do now. None where an end is gone.
+	By []Decision `json:"by,omitempty"`
+
+	set      traffic.Set
+	from, to *netipx.IPSet
+}
+
+// String is such as "app -> db tcp 3306 by db/rule 20 (db.yaml:14)".
+func (c Change) String() string {
+	text := c.FromEnd.String() + " -> " + c.ToEnd.String() + " " + Part{Traffic: c.Traffic, From: c.From, To: c.To}.text()
+	var by []string
+	for _, d := range c.By {
+		by = append(by, d.String())
+	}
+	if len(by) > 0 {
+		text += " by " + strings.Join(by, ", ")
+	}
+	return text
+}
+
+// Set is the traffic, its addresses left out.
+func (c Change) Set() traffic.Set { return c.set }
+
+// Covers tells whether a packet from the one end to the other is among it.
+func (c Change) Covers(src, dst netip.Addr, packet traffic.Packet) bool {
+	return covers(c.set, c.from, c.to, src, dst, packet)
+}
+
+// change is what becomes of a packet's fate, and by which rules of the lists as
+// they are after it.
+type change struct {
+	opens, closes   bool
+	egress, ingress int
+}
+
+// silent stands for a rule where the list has no part in a change.
+const silent = Default - 1
+
+// gone is the fate of packets from or to what isn't there.
+func gone() fate { return fate{egress: word{silent, false}, ingress: word{silent, false}} }
+
+func changed(before, after fate) change {
+	c := change{egress: silent, ingress: silent}
+	c.opens, c.closes = !before.passes() && after.passes(), before.passes() && !after.passes()
+	against := after
+	if c.opens {
+		against = before
+	}
+	if c.opens || c.closes {
+		if !against.egress.allow {
+			c.egress = after.egress.rule
+		}
+		if !against.ingress.allow {
+			c.ingress = after.ingress.rule
+		}
+	}
+	return c
+}
+
+// Diff tells what a VPC's change opens and closes between tiers or attachments.
+// A policy is nil where there was or will be no VPC.
+func Diff(before, after *Policy, by Kind) *Difference {
+	d := &differ{before: newJoiner(), after: newJoiner(), found: &Difference{Opens: []Change{}, Closes: []Change{}}}
+	ends := both(before.ends(by), after.ends(by))
+	if before != nil && after != nil {
+		// An address that moves between outside and a tier hasn't opened anything
+		// outside: that is told of the tier.
+		outside := *after.outside
+		outside.sends = before.outside.sends.meet(after.outside.sends)
+		outside.receives = outside.sends
+		ends[len(ends)-1] = pair{&outside, &outside}
+	}
+	for _, from := range ends {
+		for _, to := range ends {
+			d.pair(from, to)
+		}
+	}
+	return d.found
+}
+
+// ends are all of a kind, and outside.
+func (p *Policy) ends(by Kind) []*place {
+	switch {
+	case p == nil:
+		return nil
+	case by == Attachment:
+		return append(p.attachments[:len(p.attachments):len(p.attachments)], p.outside)
+	}
+	return append(p.tiers[:len(p.tiers):len(p.tiers)], p.outside)
+}
+
+// pair is an end before and after, nil where it isn't there.
+type pair struct{ before, after *place }
+
+// both are the ends of two policies in the order of their names.
+func both(before, after []*place) []pair {
+	var out []pair
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && precedes(before[0], after[0]):
+			out, before = append(out, pair{before[0], nil}), before[1:]
+		case len(before) == 0 || precedes(after[0], before[0]):
+			out, after = append(out, pair{nil, after[0]}), after[1:]
+		default:
+			out, before, after = append(out, pair{before[0], after[0]}), before[1:], after[1:]
+		}
+	}
+	return out
+}
+
+func precedes(a, b *place) bool {
+	if a.Kind == Outside || b.Kind == Outside {
+		return a.Kind != Outside
+	}
+	return a.Name < b.Name
+}
+
+// any is the end as it is after the change, or else before.
+func (p pair) any() *place {
+	if p.after != nil {
+		return p.after
+	}
+	return p.before
+}
+
+type differ struct {
+	before, after *joiner
+	found         *Difference
+}
+
+func (d *differ) pair(from, to pair) {
+	// What stays in a tier, or outside, is judged by no list.
+	if from.any().tier == to.any().tier {
+		return
+	}
+	var before, after [2]grid[fate]
+	if from.before != nil && to.before != nil {
+		before = d.before.grids(from.before, to.before)
+	}
+	if from.after != nil && to.after != nil {
+		after = d.after.grids(from.after, to.after)
+	}
+	var grids [2]grid[change]
+	for f := range grids {
+		grids[f] = overlay(before[f], after[f])
+	}
+	possible := possible(grids)
+	for _, f := range flows(grids, func(c change) bool { return c.opens || c.closes }) {
+		c := Change{FromEnd: from.any().End, ToEnd: to.any().End, Traffic: f.traffic.Text(possible),
+			set: f.traffic, from: f.from, to: f.to}
+		c.Outside = c.FromEnd.Kind == Outside || c.ToEnd.Kind == Outside
+		c.From, c.To = named(from.sends(), f.from), named(to.receives(), f.to)
+		if f.value.egress != silent && from.after.list != nil {
+			c.By = append(c.By, *from.after.list.decision(f.value.egress, model.Egress))
+		}
+		if f.value.ingress != silent && to.after.list != nil {
+			c.By = append(c.By, *to.after.list.decision(f.value.ingress, model.Ingress))
+		}
+		if f.value.opens {
+			d.found.Opens = append(d.found.Opens, c)
+		} else {
+			d.found.Closes = append(d.found.Closes, c)
+		}
+	}
+}
+
+func (p pair) sends() space {
+	switch {
+	case p.before == nil:
+		return p.after.sends
+	case p.after == nil:
+		return p.before.sends
+	}
+	return p.before.sends.join(p.after.sends)
+}
+
+func (p pair) receives() space {
+	switch {
+	case p.before == nil:
+		return p.after.receives
+	case p.after == nil:
+		return p.before.receives
+	}
+	return p.before.receives.join(p.after.receives)
+}
+
+// piece is some addresses, by their rows or columns before and after, -1 for
+// none.
+type piece struct {
+	set           *netipx.IPSet
+	before, after int
+}
+
+// overlay compares the cells of two grids, cut so that they fit.
+func overlay(before, after grid[fate]) (out grid[change]) {
+	rows, columns := pieces(before.from, after.from), pieces(before.to, after.to)
+	for _, r := range rows {
+		out.from = append(out.from, r.set)
+		for _, c := range columns {
+			out.cells = append(out.cells, traffic.Join(fateAt(before, r.before, c.before), fateAt(after, r.after, c.after), changed))
+		}
+	}
+	for _, c := range columns {
+		out.to = append(out.to, c.set)
+	}
+	return out
+}
+
+func fateAt(g grid[fate], row, column int) traffic.Map[fate] {
+	if row < 0 || column < 0 {
+		return traffic.Constant(gone())
+	}
+	return g.cells[row*len(g.to)+column]
+}
+
+// pieces cut two partitions so that each piece lies in at most one set of each.
+func pieces(before, after []*netipx.IPSet) []piece {
+	var out []piece
+	add := func(set *netipx.IPSet, b, a int) {
+		if len(set.Ranges()) > 0 {
+			out = append(out, piece{set, b, a})
+		}
+	}
+	for b, set := range before {
+		for a, other := range after {
+			if set.Equal(other) {
+				add(set, b, a)
+			} else {
+				add(intersect(set, other), b, a)
+			}
+		}
+		add(minus(set, union(after...)), b, -1)
+	}
+	for a, set := range after {
+		add(minus(set, union(before...)), -1, a)
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package reach
+
+import (
+	"strings"
+
+	"go4.org/netipx"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
+)
+
+// word is what a list says: by which rule, and whether the packet may go on.
+type word struct {
+	rule  int
+	allow bool
+}
+
+// fate is what becomes of a packet.
+type fate struct {
+	egress, ingress word // of an end without a list: unsaid
+	replies         string
+}
+
+// unsaid is the word of an end without a list.
+func unsaid() word { return word{Default, true} }
+
+func (f fate) passes() bool { return f.egress.allow && f.ingress.allow }
+
+// joiner puts together what the lists of two ends say. Pairs of the same two
+// judgements are put together once.
+type joiner struct {
+	cells map[cellKey]traffic.Map[fate]
+}
+
+// cellKey is two judgements by the lists and their maps' first steps.
+type cellKey struct {
+	from, to                     *list
+	egress, ingress, back, forth *traffic.Step[int]
+}
+
+func newJoiner() *joiner { return &joiner{map[cellKey]traffic.Map[fate]{}} }
+
+func first(m traffic.Map[int]) *traffic.Step[int] {
+	if len(m) == 0 {
+		return nil
+	}
+	return &m[0]
+}
+
+// grids are what becomes of all packets between two places, by families.
+func (j *joiner) grids(from, to *place) (grids [2]grid[fate]) {
+	rows, columns := judged(to.list, from.sends.all, model.Ingress), judged(from.list, to.receives.all, model.Egress)
+	for f := range grids {
+		grids[f].from, grids[f].to = far(rows, traffic.Family(f)), far(columns, traffic.Family(f))
+	}
+	for _, in := range rows {
+		for _, out := range columns {
+			if in.Family == out.Family {
+				g := &grids[in.Family]
+				g.cells = append(g.cells, j.cell(from.list, to.list, out, in))
+			}
+		}
+	}
+	return grids
+}
+
+// judged is a list's judgements, without a list one for each family.
+func judged(l *list, far *netipx.IPSet, d model.Direction) []Judgement {
+	if l != nil {
+		return l.judge(far, d)
+	}
+	var byFamily [2][]netipx.IPRange
+	for _, r := range far.Ranges() {
+		f := familyOf(r.From())
+		byFamily[f] = append(byFamily[f], r)
+	}
+	var out []Judgement
+	for f, ranges := range byFamily {
+		if len(ranges) > 0 {
+			out = append(out, Judgement{Family: traffic.Family(f), Far: rangeSet(ranges)})
+		}
+	}
+	return out
+}
+
+func far(js []Judgement, f traffic.Family) (out []*netipx.IPSet) {
+	for _, j := range js {
+		if j.Family == f {
+			out = append(out, j.Far)
+		}
+	}
+	return out
+}
+
+// cell is what becomes of packets that the sender's list and the receiver's
+// judge so.
+func (j *joiner) cell(from, to *list, out, in Judgement) traffic.Map[fate] {
+	key := cellKey{from, to, first(out.Rules), first(in.Rules), first(in.Back), first(out.Back)}
+	if known, ok := j.cells[key]; ok {
+		return known
+	}
+	m := traffic.Join(from.words(out.Rules, model.Egress), to.words(in.Rules, model.Ingress), func(e, i word) fate { return fate{egress: e, ingress: i} })
+	if in.Back != nil || out.Back != nil {
+		// The receiver's list lets replies out, the sender's lets them in.
+		back := traffic.Join(to.words(in.Back, model.Egress), from.words(out.Back, model.Ingress), func(a, b word) bool { return a.allow && b.allow })
+		m = traffic.Join(m, replies(out.Family, back), func(f fate, replies string) fate {
+			if f.passes() {
+				f.replies = replies
+			}
+			return f
+		})
+	}
+	j.cells[key] = m
+	return m
+}
+
+// words are a list's, or an end's without one, or a stateful list's on replies.
+func (l *list) words(rules traffic.Map[int], d model.Direction) traffic.Map[word] {
+	if l == nil || rules == nil {
+		return traffic.Constant(unsaid())
+	}
+	return traffic.Join(rules, traffic.Constant(true), func(rule int, _ bool) word {
+		return word{rule, l.action(rule, d) == model.Allow}
+	})
+}
+
+// Dropped is what Part.Replies says where no reply comes back.
+const Dropped = "dropped"
+
+// replies says for each first packet what becomes of its answers, given what
+// passes on the way back. ICMP has answers to some types alone, and errors are
+// left out.
+func replies(f traffic.Family, back traffic.Map[bool]) traffic.Map[string] {
+	passes := traffic.OnLine(f, back.Spans(func(passes bool) bool { return passes }))
+	var layers []traffic.Layer[string]
+	add := func(asked traffic.Set, text string) {
+		layers = append(layers, traffic.Layer[string]{Spans: asked.Spans(f), Value: text})
+	}
+	icmp, questions := uint8(traffic.ICMP), map[uint8]uint8{8: 0, 13: 14, 15: 16, 17: 18} // RFC 792, RFC 950
+	if f == traffic.IPv6 {
+		icmp, questions = traffic.ICMPv6, map[uint8]uint8{128: 129, 139: 140} // RFC 4443, RFC 4620
+	}
+	for question, answer := range questions {
+		if !passes.Contains(traffic.Packet{Family: f, Protocol: icmp, Type: answer}) {
+			add(traffic.ICMPTypes(f, question, question), Dropped)
+		}
+	}
+	for p := range 256 {
+		protocol := uint8(p)
+		whole := traffic.Protocol(protocol).Only(f)
+		switch {
+		case protocol == icmp:
+		case traffic.HasPorts(protocol):
+			// Nothing has port 0 (RFC 6335).
+			ports := traffic.Ports(protocol, 1, 65535).Only(f)
+			open := passes.Intersect(ports)
+			switch {
+			case open.Empty():
+				add(whole, Dropped)
+			case !open.Equal(ports):
+				_, numbers, _ := strings.Cut(open.Text(traffic.All().Only(f)), " ")
+				add(whole, "to ports "+numbers)
+			}
+		case passes.Intersect(whole).Empty():
+			add(whole, Dropped)
+		}
+	}
+	return traffic.Paint(layers, "")
+}

@@ -1,0 +1,240 @@
+// Package reach tells who can reach whom in a VPC: exactly, as sets of traffic,
+// with the rules that decide at both ends, from the specs alone.
+//
+// It speaks of the first packet of a connection between attachments, through
+// the VPC's router, and of what would come from outside or go there at the
+// router: a VPC has no way out of its own, so that is what a list would let
+// pass if there were one. It does not speak of what works whatever the lists
+// say: neighbour discovery, DHCP, ping of one's own gateway and the router's
+// own answers. Inside a tier no list applies.
+package reach
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// Kind says what an end is.
+type Kind string
+
+// The kinds of ends.
+const (
+	Tier       Kind = "tier"
+	Attachment Kind = "attachment"
+	Outside    Kind = "outside" // all addresses that are in no tier
+)
+
+// End is where traffic comes from or goes to.
+type End struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name,omitempty"` // empty for outside
+}
+
+// String is the end's name, "outside" for outside and "tier/outside" for a tier
+// of that name.
+func (e End) String() string {
+	switch {
+	case e.Kind == Outside:
+		return string(Outside)
+	case e.Name == string(Outside):
+		return string(e.Kind) + "/" + e.Name
+	}
+	return e.Name
+}
+
+// Policy is the lists of a VPC and where they are in force. It remembers what
+// it has been asked: one caller at a time.
+type Policy struct {
+	vpc         string
+	tiers       []*place // by name
+	attachments []*place // by name
+	outside     *place
+	lists       map[string]*list
+	notes       []string
+}
+
+// place is an end with the list in force there.
+type place struct {
+	End
+	tier     string // empty for outside
+	list     *list  // nil for outside
+	sends    space  // the addresses that it sends from
+	receives space  // and that it gets packets for
+}
+
+// New reads the resources of a VPC; those of others are left out. It fails where
+// a tier's list, or an attachment's tier, is not among them.
+func New(vpc string, resources []*model.Resource) (*Policy, error) {
+	p := &Policy{vpc: vpc, lists: map[string]*list{}}
+	b := &reader{policy: p, tiers: map[string]*model.TierSpec{}, specs: map[string]*model.Resource{}, allowed: map[string][]netip.Prefix{}}
+	var attachments []*model.Resource
+	for _, r := range resources {
+		if r.Metadata.VPC != vpc {
+			continue
+		}
+		switch spec := r.Spec.(type) {
+		case *model.TierSpec:
+			b.tiers[r.Metadata.Name] = spec
+		case *model.ACLSpec:
+			b.specs[r.Metadata.Name] = r
+		case *model.AttachmentSpec:
+			attachments = append(attachments, r)
+			if spec.Enabled {
+				b.allowed[spec.Tier] = append(b.allowed[spec.Tier], spec.AllowedAddresses...)
+			}
+		}
+	}
+	if err := b.everything(attachments); err != nil {
+		return nil, fmt.Errorf("reading the lists of VPC %s: %w", vpc, err)
+	}
+	slices.SortFunc(p.tiers, func(a, b *place) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.attachments, func(a, b *place) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(p.notes)
+	return p, nil
+}
+
+// reader makes a policy out of resources.
+type reader struct {
+	policy  *Policy
+	tiers   map[string]*model.TierSpec
+	specs   map[string]*model.Resource // of lists
+	allowed map[string][]netip.Prefix  // allowedAddresses by tier
+}
+
+func (b *reader) everything(attachments []*model.Resource) error {
+	p := b.policy
+	var inside []netip.Prefix
+	for name, spec := range b.tiers {
+		inside = append(inside, spec.CIDRs...)
+		if err := b.tier(name, spec); err != nil {
+			return err
+		}
+	}
+	for name := range b.specs {
+		if _, err := b.list(name); err != nil {
+			return err
+		}
+	}
+	beyond, err := newSpace(everywhere(), inside...)
+	if err != nil {
+		return err
+	}
+	p.outside = &place{End: End{Kind: Outside}, sends: beyond, receives: beyond}
+	for _, r := range attachments {
+		if err := b.attachment(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *reader) prefixes(tier string) []netip.Prefix {
+	if spec := b.tiers[tier]; spec != nil {
+		return spec.CIDRs
+	}
+	return nil
+}
+
+// list finds or reads a list.
+func (b *reader) list(name string) (*list, error) {
+	if l := b.policy.lists[name]; l != nil {
+		return l, nil
+	}
+	r := b.specs[name]
+	spec := model.BuiltinACL(name)
+	if spec == nil {
+		if r == nil {
+			return nil, fmt.Errorf("there is no list %s", name)
+		}
+		spec = r.Spec.(*model.ACLSpec)
+	}
+	l, err := newList(name, spec, r, b.prefixes)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", name, err)
+	}
+	b.policy.lists[name] = l
+	return l, nil
+}
+
+func (b *reader) tier(name string, spec *model.TierSpec) error {
+	l, err := b.list(spec.ACL)
+	if err != nil {
+		return fmt.Errorf("tier %s: %w", name, err)
+	}
+	never := neverHosts(spec)
+	place := &place{End: End{Tier, name}, tier: name, list: l}
+	if place.receives, err = newSpace(spec.CIDRs, never...); err != nil {
+		return fmt.Errorf("tier %s: %w", name, err)
+	}
+	place.sends = place.receives
+	if more := b.allowed[name]; len(more) > 0 {
+		if place.sends, err = newSpace(append(slices.Clone(spec.CIDRs), more...), never...); err != nil {
+			return fmt.Errorf("tier %s: %w", name, err)
+		}
+	}
+	b.policy.tiers = append(b.policy.tiers, place)
+	return nil
+}
+
+// attachment reads an attachment. One without an address yet may get any of its
+// tier's.
+func (b *reader) attachment(r *model.Resource) error {
+	name, spec := r.Metadata.Name, r.Spec.(*model.AttachmentSpec)
+	tier := b.policy.find(b.policy.tiers, spec.Tier)
+	if tier == nil {
+		return fmt.Errorf("attachment %s: there is no tier %s", name, spec.Tier)
+	}
+	if !spec.Enabled {
+		b.policy.note("attachment %s is disabled: nothing reaches it, and it reaches nothing", name)
+		return nil
+	}
+	if !spec.PortSecurity {
+		b.policy.note("attachment %s has portSecurity false: it can send from any address, and past the egress rules of list %s", name, tier.list.name)
+	}
+	p := &place{End: End{Attachment, name}, tier: spec.Tier, list: tier.list, sends: tier.receives, receives: tier.receives}
+	if len(spec.Addresses) == 0 {
+		b.policy.attachments = append(b.policy.attachments, p)
+		return nil
+	}
+	own := slices.Clone(spec.AllowedAddresses)
+	for _, a := range spec.Addresses {
+		own = append(own, netip.PrefixFrom(a, a.BitLen()))
+	}
+	var err error
+	if p.sends, err = newSpace(own); err != nil {
+		return fmt.Errorf("attachment %s: %w", name, err)
+	}
+	if p.receives, err = newSpace(intersect(p.sends.all, tier.receives.all).Prefixes()); err != nil {
+		return fmt.Errorf("attachment %s: %w", name, err)
+	}
+	b.policy.attachments = append(b.policy.attachments, p)
+	return nil
+}
+
+func (p *Policy) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+func (p *Policy) find(places []*place, name string) *place {
+	i := slices.IndexFunc(places, func(at *place) bool { return at.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return places[i]
+}
+
+// Judge parts far addresses by what a list says of traffic from them (ingress)
+// or to them (egress). The second result is false when there is no such list.
+func (p *Policy) Judge(list string, d model.Direction, far *netipx.IPSet) ([]Judgement, bool) {
+	l := p.lists[list]
+	if l == nil {
+		return nil, false
+	}
+	return l.judge(far, d), true
+}

@@ -1,0 +1,113 @@
+package reach
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table is the paths in columns: from, to, traffic.
+func (r *Result) Table() string {
+	rows := [][]string{{"FROM", "TO", "TRAFFIC"}}
+	for _, p := range r.Paths {
+		text := p.Traffic
+		if p.InTier {
+			text += " (in the tier, not filtered)"
+		}
+		rows = append(rows, []string{p.From.String(), p.To.String(), text})
+	}
+	return columns(rows)
+}
+
+// Rules is the table with a line for each part, and the rules that let it pass.
+func (r *Result) Rules() string {
+	rows := [][]string{{"FROM", "TO", "TRAFFIC", "OUT BY", "IN BY", "REPLIES"}}
+	for _, p := range r.Paths {
+		for _, part := range p.Parts {
+			replies := part.Replies
+			if replies == "" {
+				replies = "pass"
+			}
+			rows = append(rows, []string{p.From.String(), p.To.String(), part.text(), by(part.Egress), by(part.Ingress), replies})
+		}
+	}
+	return columns(rows)
+}
+
+func by(d *Decision) string {
+	if d == nil {
+		return "-"
+	}
+	return d.String()
+}
+
+func columns(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush() // into a strings.Builder, which takes all
+	return b.String()
+}
+
+// Mermaid is a flowchart (https://mermaid.js.org/syntax/flowchart.html). What
+// stays in a tier is left out.
+func (r *Result) Mermaid() string {
+	var b strings.Builder
+	b.WriteString("flowchart LR\n")
+	names := r.nodes(func(id string, e End) { fmt.Fprintf(&b, "  %s[\"%s\"]\n", id, e) })
+	for _, p := range r.Paths {
+		if !p.InTier {
+			fmt.Fprintf(&b, "  %s -->|\"%s\"| %s\n", names[p.From], p.Traffic, names[p.To])
+		}
+	}
+	return b.String()
+}
+
+// DOT is a graph for Graphviz (https://graphviz.org/doc/info/lang.html). What
+// stays in a tier is left out.
+func (r *Result) DOT() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph %q {\n  rankdir=LR;\n", r.VPC)
+	names := r.nodes(func(id string, e End) { fmt.Fprintf(&b, "  %s [label=%q];\n", id, e) })
+	for _, p := range r.Paths {
+		if !p.InTier {
+			fmt.Fprintf(&b, "  %s -> %s [label=%q];\n", names[p.From], names[p.To], p.Traffic)
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// nodes gives each end an identifier, in the order in which they come up.
+func (r *Result) nodes(declare func(id string, e End)) map[End]string {
+	names := map[End]string{}
+	for _, p := range r.Paths {
+		for _, e := range []End{p.From, p.To} {
+			if names[e] == "" {
+				names[e] = fmt.Sprintf("n%d", len(names))
+				declare(names[e], e)
+			}
+		}
+	}
+	return names
+}
+
+// String is a line for each change, those to or from outside marked.
+func (d *Difference) String() string {
+	var b strings.Builder
+	for _, list := range []struct {
+		sign    string
+		changes []Change
+	}{{"+", d.Opens}, {"-", d.Closes}} {
+		for _, c := range list.changes {
+			b.WriteString(list.sign + " " + c.String())
+			if c.Outside && list.sign == "+" {
+				b.WriteString("   OUTSIDE")
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}

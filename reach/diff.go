@@ -65,7 +65,7 @@ type change struct {
 const silent = Default - 1
 
 // gone is the fate of packets from or to what isn't there.
-func gone() fate { return fate{egress: word{silent, false}, ingress: word{silent, false}} }
+func gone() fate { return fate{egress: newWord(silent, false), ingress: newWord(silent, false)} }
 
 func changed(before, after fate) change {
 	c := change{egress: silent, ingress: silent}
@@ -75,11 +75,11 @@ func changed(before, after fate) change {
 		against = before
 	}
 	if c.opens || c.closes {
-		if !against.egress.allow {
-			c.egress = after.egress.rule
+		if !against.egress.allow() {
+			c.egress = after.egress.rule()
 		}
-		if !against.ingress.allow {
-			c.ingress = after.ingress.rule
+		if !against.ingress.allow() {
+			c.ingress = after.ingress.rule()
 		}
 	}
 	return c
@@ -88,7 +88,7 @@ func changed(before, after fate) change {
 // Diff tells what a VPC's change opens and closes between tiers or attachments.
 // A policy is nil where there was or will be no VPC.
 func Diff(before, after *Policy, by Kind) *Difference {
-	d := &differ{before: newJoiner(), after: newJoiner(), found: &Difference{Opens: []Change{}, Closes: []Change{}}}
+	d := &differ{before: newJoiner(true), after: newJoiner(true), found: &Difference{Opens: []Change{}, Closes: []Change{}}}
 	ends := both(before.ends(by), after.ends(by))
 	if before != nil && after != nil {
 		// An address that moves between outside and a tier hasn't opened anything
@@ -99,6 +99,8 @@ func Diff(before, after *Policy, by Kind) *Difference {
 		ends[len(ends)-1] = pair{&outside, &outside}
 	}
 	for _, from := range ends {
+		d.before.forget()
+		d.after.forget()
 		for _, to := range ends {
 			d.pair(from, to)
 		}

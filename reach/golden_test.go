@@ -53,12 +53,16 @@ func outcome(t *testing.T, archive *txtar.Archive) string {
 		return d.String() + "== by attachment\n" + reach.Diff(before, after, reach.Attachment).String()
 	}
 	p := policy(t, archive, "")
-	o := reach.Options{}
+	o := reach.Options{Rules: true}
 	if asked("attachments") {
 		o.By = reach.Attachment
 	}
 	r, err := p.Reach(o)
 	require.NoError(t, err)
+	o.Rules = false
+	short, err := p.Reach(o)
+	require.NoError(t, err)
+	require.Equal(t, r.Table(), short.Table())
 	out := r.Table() + "\n" + r.Rules()
 	for _, note := range r.Notes {
 		out += "note: " + note + "\n"

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"go4.org/netipx"
@@ -10,42 +11,49 @@ import (
 )
 
 // word is what a list says: by which rule, and whether the packet may go on.
-type word struct {
-	rule  int
-	allow bool
+type word int32
+
+func newWord(rule int, allow bool) word {
+	if allow {
+		return word(rule<<1 | 1)
+	}
+	return word(rule << 1)
 }
+
+func (w word) rule() int   { return int(w >> 1) }
+func (w word) allow() bool { return w&1 == 1 }
 
 // fate is what becomes of a packet.
 type fate struct {
-	egress, ingress word // of an end without a list: unsaid
+	egress, ingress word
 	replies         string
 }
 
-// unsaid is the word of an end without a list.
-func unsaid() word { return word{Default, true} }
-
-func (f fate) passes() bool { return f.egress.allow && f.ingress.allow }
+func (f fate) passes() bool { return f.egress.allow() && f.ingress.allow() }
 
 // joiner puts together what the lists of two ends say. Pairs of the same two
 // judgements are put together once.
 type joiner struct {
-	cells map[cellKey]traffic.Map[fate]
+	rules  bool // to tell them apart; or else fates have none
+	spoken map[speech]traffic.Map[word]
+	words  map[string]traffic.Map[word] // one of each content
+	cells  map[[4]*traffic.Step[word]]traffic.Map[fate]
 }
 
-// cellKey is two judgements by the lists and their maps' first steps.
-type cellKey struct {
-	from, to                     *list
-	egress, ingress, back, forth *traffic.Step[int]
+// speech is a list's map of a direction, by its first step.
+type speech struct {
+	list      *list
+	direction model.Direction
+	rules     *traffic.Step[int]
 }
 
-func newJoiner() *joiner { return &joiner{map[cellKey]traffic.Map[fate]{}} }
-
-func first(m traffic.Map[int]) *traffic.Step[int] {
-	if len(m) == 0 {
-		return nil
-	}
-	return &m[0]
+func newJoiner(rules bool) *joiner {
+	return &joiner{rules, map[speech]traffic.Map[word]{}, map[string]traffic.Map[word]{}, map[[4]*traffic.Step[word]]traffic.Map[fate]{}}
 }
+
+// forget lets go of what was put together: with another sender little of it
+// comes up again, and all of it takes much memory.
+func (j *joiner) forget() { clear(j.cells) }
 
 // grids are what becomes of all packets between two places, by families.
 func (j *joiner) grids(from, to *place) (grids [2]grid[fate]) {
@@ -95,14 +103,16 @@ func far(js []Judgement, f traffic.Family) (out []*netipx.IPSet) {
 // cell is what becomes of packets that the sender's list and the receiver's
 // judge so.
 func (j *joiner) cell(from, to *list, out, in Judgement) traffic.Map[fate] {
-	key := cellKey{from, to, first(out.Rules), first(in.Rules), first(in.Back), first(out.Back)}
+	egress, ingress := j.say(from, model.Egress, out.Family, out.Rules), j.say(to, model.Ingress, out.Family, in.Rules)
+	// The receiver's list lets replies out, the sender's lets them in.
+	leave, enter := j.say(to, model.Egress, out.Family, in.Back), j.say(from, model.Ingress, out.Family, out.Back)
+	key := [4]*traffic.Step[word]{&egress[0], &ingress[0], &leave[0], &enter[0]}
 	if known, ok := j.cells[key]; ok {
 		return known
 	}
-	m := traffic.Join(from.words(out.Rules, model.Egress), to.words(in.Rules, model.Ingress), func(e, i word) fate { return fate{egress: e, ingress: i} })
+	m := traffic.Join(egress, ingress, func(e, i word) fate { return fate{egress: e, ingress: i} })
 	if in.Back != nil || out.Back != nil {
-		// The receiver's list lets replies out, the sender's lets them in.
-		back := traffic.Join(to.words(in.Back, model.Egress), from.words(out.Back, model.Ingress), func(a, b word) bool { return a.allow && b.allow })
+		back := traffic.Join(leave, enter, func(a, b word) bool { return a.allow() && b.allow() })
 		m = traffic.Join(m, replies(out.Family, back), func(f fate, replies string) fate {
 			if f.passes() {
 				f.replies = replies
@@ -114,14 +124,39 @@ func (j *joiner) cell(from, to *list, out, in Judgement) traffic.Map[fate] {
 	return m
 }
 
-// words are a list's, or an end's without one, or a stateful list's on replies.
-func (l *list) words(rules traffic.Map[int], d model.Direction) traffic.Map[word] {
+// say is a list's words on a family's packets. An end without a list lets all
+// pass, and so does a stateful list with replies.
+func (j *joiner) say(l *list, d model.Direction, f traffic.Family, rules traffic.Map[int]) traffic.Map[word] {
 	if l == nil || rules == nil {
-		return traffic.Constant(unsaid())
+		return intern(j.words, f, traffic.Constant(newWord(Default, true)))
 	}
-	return traffic.Join(rules, traffic.Constant(true), func(rule int, _ bool) word {
-		return word{rule, l.action(rule, d) == model.Allow}
+	s := speech{l, d, &rules[0]}
+	if known, ok := j.spoken[s]; ok {
+		return known
+	}
+	m := traffic.Join(rules, traffic.Constant(true), func(rule int, _ bool) word {
+		allow := l.action(rule, d) == model.Allow
+		if !j.rules {
+			rule = Default
+		}
+		return newWord(rule, allow)
 	})
+	m = intern(j.words, f, m)
+	j.spoken[s] = m
+	return m
+}
+
+// intern is the one map of a family and a content.
+func intern[V int | word](known map[string]traffic.Map[V], f traffic.Family, m traffic.Map[V]) traffic.Map[V] {
+	key := binary.AppendVarint(nil, int64(f))
+	for _, step := range m {
+		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(step.Last)), int64(step.Value))
+	}
+	if one, ok := known[string(key)]; ok {
+		return one
+	}
+	known[string(key)] = m
+	return m
 }
 
 // Dropped is what Part.Replies says where no reply comes back.

@@ -294,14 +294,5 @@ func (s *sweep) paint(f traffic.Family, d model.Direction) traffic.Map[int] {
 			layers = append(layers, traffic.Layer[int]{Spans: r.traffic.Spans(f), Value: i})
 		}
 	}
-	m := traffic.Paint(layers, Default)
-	key := binary.AppendVarint(nil, int64(f))
-	for _, step := range m {
-		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(step.Last)), int64(step.Value))
-	}
-	if known, ok := s.list.maps[string(key)]; ok {
-		return known
-	}
-	s.list.maps[string(key)] = m
-	return m
+	return intern(s.list.maps, f, traffic.Paint(layers, Default))
 }

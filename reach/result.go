@@ -16,6 +16,7 @@ import (
 // Options say what is asked. The zero value asks for all between tiers.
 type Options struct {
 	By       Kind         // Tier (also if empty) or Attachment
+	Rules    bool         // by which rules too
 	From, To []End        // none: any
 	Traffic  *traffic.Set // nil: any
 }
@@ -37,13 +38,14 @@ type Path struct {
 	Parts   []Part `json:"parts"`
 }
 
-// Part is traffic that the same rules let pass.
+// Part is traffic that passes alike: where they are asked for, by the same
+// rules.
 type Part struct {
 	Traffic string     `json:"traffic"`
 	From    *Addresses `json:"fromAddresses,omitempty"` // nil: all of the end
 	To      *Addresses `json:"toAddresses,omitempty"`
-	Egress  *Decision  `json:"egress,omitempty"`  // nil from outside, and in a tier
-	Ingress *Decision  `json:"ingress,omitempty"` // nil to outside, and in a tier
+	Egress  *Decision  `json:"egress,omitempty"`  // nil unless asked for, from outside, and in a tier
+	Ingress *Decision  `json:"ingress,omitempty"` // nil unless asked for, to outside, and in a tier
 	// Replies is empty where replies come back, or "dropped", or "to ports
 	// 1024-65535": those from which the connection has to come.
 	Replies string `json:"replies,omitempty"`
@@ -135,8 +137,9 @@ func (p *Policy) Reach(o Options) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{VPC: p.vpc, By: o.By, Paths: []Path{}, Notes: slices.Clone(p.notes)}
-	j := newJoiner()
+	j := newJoiner(o.Rules)
 	for _, a := range from {
+		j.forget()
 		for _, b := range to {
 			if a.Kind == Outside && b.Kind == Outside || a.Kind == Attachment && a == b {
 				continue
@@ -197,12 +200,16 @@ func (j *joiner) path(from, to *place, wanted *traffic.Set) Path {
 	}
 	grids := j.grids(from, to)
 	possible := possible(grids)
-	path.Parts = parts(grids, possible, from, to, wanted)
-	if len(path.Parts) == 1 {
-		path.Traffic = path.Parts[0].text()
+	path.Parts = j.parts(grids, possible, from, to, wanted)
+	alike := func(p Part) bool { return p.Replies == path.Parts[0].Replies }
+	var texts []string
+	if len(path.Parts) == 1 || !j.rules && !slices.ContainsFunc(path.Parts, func(p Part) bool { return !alike(p) }) {
+		for _, p := range path.Parts {
+			texts = append(texts, p.text())
+		}
+		path.Traffic = strings.Join(texts, " + ")
 		return path
 	}
-	var texts []string
 	for _, f := range flows(passing(grids), func(passes bool) bool { return passes }) {
 		set := f.traffic
 		if wanted != nil {
@@ -217,7 +224,7 @@ func (j *joiner) path(from, to *place, wanted *traffic.Set) Path {
 	return path
 }
 
-func parts(grids [2]grid[fate], possible traffic.Set, from, to *place, wanted *traffic.Set) []Part {
+func (j *joiner) parts(grids [2]grid[fate], possible traffic.Set, from, to *place, wanted *traffic.Set) []Part {
 	out := []Part{}
 	for _, f := range flows(grids, fate.passes) {
 		part := Part{set: f.traffic, from: f.from, to: f.to, Replies: f.value.replies}
@@ -229,11 +236,11 @@ func parts(grids [2]grid[fate], possible traffic.Set, from, to *place, wanted *t
 		}
 		part.Traffic = part.set.Text(possible)
 		part.From, part.To = named(from.sends, f.from), named(to.receives, f.to)
-		if from.list != nil {
-			part.Egress = from.list.decision(f.value.egress.rule, model.Egress)
+		if j.rules && from.list != nil {
+			part.Egress = from.list.decision(f.value.egress.rule(), model.Egress)
 		}
-		if to.list != nil {
-			part.Ingress = to.list.decision(f.value.ingress.rule, model.Ingress)
+		if j.rules && to.list != nil {
+			part.Ingress = to.list.decision(f.value.ingress.rule(), model.Ingress)
 		}
 		out = append(out, part)
 	}

@@ -31,6 +31,13 @@ func (s Set) Text(possible Set) string {
 		}
 	}
 	text, items := write(s, families)
+	// What is left out is worth a word where all the protocols are in that
+	// nobody names.
+	for _, f := range families {
+		if n := len(s.of[f]); n == 0 || s.of[f][n-1].Last != End {
+			return text
+		}
+	}
 	if but, fewer := write(rest, families); fewer < items {
 		return "all but " + but
 	}

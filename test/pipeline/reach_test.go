@@ -72,10 +72,10 @@ func newWalker(c *testCase, set *model.Set) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.byTier, err = p.Reach(reach.Options{}); err != nil {
+	if w.byTier, err = p.Reach(reach.Options{Rules: true}); err != nil {
 		return nil, err
 	}
-	w.byOf, err = p.Reach(reach.Options{By: reach.Attachment})
+	w.byOf, err = p.Reach(reach.Options{By: reach.Attachment, Rules: true})
 	return w, err
 }
 

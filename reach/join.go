@@ -171,10 +171,7 @@ func replies(f traffic.Family, back traffic.Map[bool]) traffic.Map[string] {
 	add := func(asked traffic.Set, text string) {
 		layers = append(layers, traffic.Layer[string]{Spans: asked.Spans(f), Value: text})
 	}
-	icmp, questions := uint8(traffic.ICMP), map[uint8]uint8{8: 0, 13: 14, 15: 16, 17: 18} // RFC 792, RFC 950
-	if f == traffic.IPv6 {
-		icmp, questions = traffic.ICMPv6, map[uint8]uint8{128: 129, 139: 140} // RFC 4443, RFC 4620
-	}
+	icmp, questions := icmpQuestions(f)
 	for question, answer := range questions {
 		if !passes.Contains(traffic.Packet{Family: f, Protocol: icmp, Type: answer}) {
 			add(traffic.ICMPTypes(f, question, question), Dropped)
@@ -201,4 +198,26 @@ func replies(f traffic.Family, back traffic.Map[bool]) traffic.Map[string] {
 		}
 	}
 	return traffic.Paint(layers, "")
+}
+
+// icmpQuestions are the types of a family's ICMP that have an answer, and its
+// type (RFC 792, RFC 950, RFC 4443, RFC 4620).
+func icmpQuestions(f traffic.Family) (icmp uint8, answers map[uint8]uint8) {
+	if f == traffic.IPv4 {
+		return traffic.ICMP, map[uint8]uint8{8: 0, 13: 14, 15: 16, 17: 18}
+	}
+	return traffic.ICMPv6, map[uint8]uint8{128: 129, 139: 140}
+}
+
+// Answered is traffic that has replies: all but what of ICMP is no question.
+func Answered() traffic.Set {
+	set := traffic.All()
+	for _, f := range traffic.Families() {
+		icmp, questions := icmpQuestions(f)
+		set = set.Minus(traffic.Protocol(icmp).Only(f))
+		for question := range questions {
+			set = set.Union(traffic.ICMPTypes(f, question, question))
+		}
+	}
+	return set
 }

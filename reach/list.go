@@ -51,7 +51,7 @@ type question struct {
 func newList(name string, spec *model.ACLSpec, r *model.Resource, tier func(string) []netip.Prefix) (*list, error) {
 	l := &list{name: name, spec: spec, resource: r, known: map[question][]Judgement{}, maps: map[string]traffic.Map[int]{}}
 	for _, r := range spec.Rules {
-		far, err := farSide(r, tier)
+		far, err := FarSide(r, tier)
 		if err != nil {
 			return nil, err
 		}
@@ -64,9 +64,9 @@ func newList(name string, spec *model.ACLSpec, r *model.Resource, tier func(stri
 	return l, nil
 }
 
-// farSide is the union of a rule's prefixes and those of its tiers, nil for
+// FarSide is the union of a rule's prefixes and those of its tiers, nil for
 // anywhere.
-func farSide(r model.Rule, tier func(string) []netip.Prefix) (*netipx.IPSet, error) {
+func FarSide(r model.Rule, tier func(string) []netip.Prefix) (*netipx.IPSet, error) {
 	if len(r.CIDRs) == 0 && len(r.Tiers) == 0 {
 		return nil, nil
 	}

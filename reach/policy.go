@@ -18,6 +18,7 @@ import (
 	"go4.org/netipx"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 // Kind says what an end is.
@@ -55,6 +56,7 @@ type Policy struct {
 	tiers       []*place // by name
 	attachments []*place // by name
 	outside     *place
+	everywhere  *netipx.IPSet
 	lists       map[string]*list
 	notes       []string
 }
@@ -120,6 +122,10 @@ func (b *reader) everything(attachments []*model.Resource) error {
 		if _, err := b.list(name); err != nil {
 			return err
 		}
+	}
+	var err error
+	if p.everywhere, err = prefixSet(everywhere()); err != nil {
+		return err
 	}
 	beyond, err := newSpace(everywhere(), inside...)
 	if err != nil {
@@ -229,12 +235,49 @@ func (p *Policy) find(places []*place, name string) *place {
 	return places[i]
 }
 
-// Judge parts far addresses by what a list says of traffic from them (ingress)
-// or to them (egress). The second result is false when there is no such list.
-func (p *Policy) Judge(list string, d model.Direction, far *netipx.IPSet) ([]Judgement, bool) {
+// Judge parts all far addresses by what a list says of traffic from them
+// (ingress) or to them (egress). There are none for an unknown list.
+func (p *Policy) Judge(list string, d model.Direction) []Judgement {
 	l := p.lists[list]
 	if l == nil {
-		return nil, false
+		return nil
 	}
-	return l.judge(far, d), true
+	return l.judge(p.everywhere, d)
+}
+
+// Answers is traffic that a rule of a stateless list lets pass, by what the list
+// makes of the replies. Where that depends on the address, both sets have it.
+type Answers struct{ Come, Dropped traffic.Set }
+
+// Answers says of the rules, and the Default, that let traffic pass in a
+// direction what becomes of the replies. There is nothing to say for a stateful list.
+func (p *Policy) Answers(list string, d model.Direction) map[int]Answers {
+	out := map[int]Answers{}
+	for _, judged := range p.Judge(list, d) {
+		if judged.Back == nil {
+			return nil
+		}
+		l := p.lists[list]
+		allows := func(rule int, d model.Direction) bool { return l.action(rule, d) == model.Allow }
+		back := traffic.Join(judged.Back, traffic.Constant(true), func(rule int, _ bool) bool { return allows(rule, opposite(d)) })
+		type answer struct {
+			rule    int
+			dropped bool
+		}
+		m := traffic.Join(judged.Rules, replies(judged.Family, back), func(rule int, replies string) answer { return answer{rule, replies == Dropped} })
+		for _, step := range m {
+			a, rule := out[step.Value.rule], step.Value.rule
+			if !allows(rule, d) {
+				continue
+			}
+			set := traffic.OnLine(judged.Family, m.Spans(func(v answer) bool { return v == step.Value }))
+			if step.Value.dropped {
+				a.Dropped = a.Dropped.Union(set)
+			} else {
+				a.Come = a.Come.Union(set)
+			}
+			out[rule] = a
+		}
+	}
+	return out
 }

@@ -40,6 +40,7 @@ func rooms() map[string][]string {
 		"trace":             {"model", "nbdb", "translate/match"},
 		"traffic":           {},
 		"reach":             {"model", "traffic"},
+		"lint":              {"model", "ipam", "traffic", "reach"},
 		"server":            {"engine", "trace", "model"},
 		"lab":               {},
 		"lab/labtest":       {"lab"},

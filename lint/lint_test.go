@@ -1,0 +1,104 @@
+package lint_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
+	"github.com/ovn-vpc/ovn-vpc/lint"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
+)
+
+// TestGolden lints the VPC v of each archive. The file used has lines
+// `tier family number`: addresses in use.
+func TestGolden(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			require.NoError(t, err)
+			got := []byte(outcome(t, archive))
+			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
+			if testflag.Update() {
+				if at < 0 {
+					at = len(archive.Files)
+					archive.Files = append(archive.Files, txtar.File{Name: "want"})
+				}
+				archive.Files[at].Data = got
+				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
+				return
+			}
+			require.GreaterOrEqual(t, at, 0, "no file want: run with -update")
+			require.Equal(t, string(archive.Files[at].Data), string(got))
+		})
+	}
+}
+
+func outcome(t *testing.T, archive *txtar.Archive) string {
+	var inputs []model.Input
+	var used lint.Used
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "want":
+		case "used":
+			used = usedOf(t, string(f.Data))
+		default:
+			inputs = append(inputs, model.Input{Name: f.Name, Data: f.Data})
+		}
+	}
+	set, found := model.Load(inputs...)
+	found = append(found, model.Check(set.Resources, func(model.ID) *model.Resource { return nil }, func(string) bool { return true })...)
+	require.Empty(t, found.Errors(), found.String())
+	found, err := lint.Check("v", set.Resources, used)
+	require.NoError(t, err)
+	require.Empty(t, found.Errors())
+	return found.String()
+}
+
+func usedOf(t *testing.T, text string) lint.Used {
+	numbers := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		n, err := strconv.ParseUint(words[2], 10, 64)
+		require.NoError(t, err)
+		numbers[words[0]+" "+words[1]] = n
+	}
+	return func(tier string, f traffic.Family) uint64 { return numbers[tier+" "+f.String()] }
+}
+
+// The examples show how it is done: nothing is to be said of them.
+func TestExamples(t *testing.T) {
+	entries, err := os.ReadDir("../examples")
+	require.NoError(t, err)
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		folder := filepath.Join("../examples", e.Name())
+		inputs, found := model.ReadPaths([]string{folder}, nil)
+		require.Empty(t, found.String())
+		set, found := model.Load(inputs...)
+		require.Empty(t, found.String())
+		for _, vpc := range set.VPCs() {
+			found, err := lint.Check(vpc, set.Resources, nil)
+			require.NoError(t, err)
+			require.Empty(t, found.String(), folder)
+		}
+	}
+}
+
+func TestFails(t *testing.T) {
+	tier := &model.Resource{Kind: model.KindTier, Metadata: model.Metadata{Name: "t", VPC: "v"}, Spec: &model.TierSpec{ACL: "x"}}
+	_, err := lint.Check("v", []*model.Resource{tier}, nil)
+	require.ErrorContains(t, err, "no list x")
+}

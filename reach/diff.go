@@ -13,8 +13,9 @@ import (
 // Difference is what a change of a VPC opens and closes. What stays in a tier
 // is no part of it: it always passes.
 type Difference struct {
-	Opens  []Change `json:"opens"`
-	Closes []Change `json:"closes"`
+	Opens   []Change `json:"opens"`
+	Closes  []Change `json:"closes"`
+	Replies []Change `json:"replies"` // what passes as before, with other replies
 }
 
 // Change is traffic that passes now and didn't before, or the other way round.
@@ -28,6 +29,8 @@ type Change struct {
 	// By are the rules, as they are after the change, of the lists that stood
 	// against the traffic before, or do now. None where an end is gone.
 	By []Decision `json:"by,omitempty"`
+	// Replies is as in Part, as it is after the change.
+	Replies string `json:"replies,omitempty"`
 
 	set      traffic.Set
 	from, to *netipx.IPSet
@@ -42,6 +45,9 @@ func (c Change) String() string {
 	}
 	if len(by) > 0 {
 		text += " by " + strings.Join(by, ", ")
+	}
+	if c.Replies != "" {
+		text += ", replies " + c.Replies
 	}
 	return text
 }
@@ -58,7 +64,9 @@ func (c Change) Covers(src, dst netip.Addr, packet traffic.Packet) bool {
 // they are after it.
 type change struct {
 	opens, closes   bool
+	answers         bool // passes as before, with other replies
 	egress, ingress int
+	replies         string
 }
 
 // silent stands for a rule where the list has no part in a change.
@@ -70,9 +78,13 @@ func gone() fate { return fate{egress: newWord(silent, false), ingress: newWord(
 func changed(before, after fate) change {
 	c := change{egress: silent, ingress: silent}
 	c.opens, c.closes = !before.passes() && after.passes(), before.passes() && !after.passes()
+	c.answers = before.passes() && after.passes() && before.replies != after.replies
 	against := after
 	if c.opens {
 		against = before
+	}
+	if c.opens || c.answers {
+		c.replies = after.replies
 	}
 	if c.opens || c.closes {
 		if !against.egress.allow() {
@@ -88,7 +100,7 @@ func changed(before, after fate) change {
 // Diff tells what a VPC's change opens and closes between tiers or attachments.
 // A policy is nil where there was or will be no VPC.
 func Diff(before, after *Policy, by Kind) *Difference {
-	d := &differ{before: newJoiner(true), after: newJoiner(true), found: &Difference{Opens: []Change{}, Closes: []Change{}}}
+	d := &differ{before: newJoiner(true), after: newJoiner(true), found: &Difference{[]Change{}, []Change{}, []Change{}}}
 	ends := both(before.ends(by), after.ends(by))
 	if before != nil && after != nil {
 		// An address that moves between outside and a tier hasn't opened anything
@@ -175,9 +187,9 @@ func (d *differ) pair(from, to pair) {
 		grids[f] = overlay(before[f], after[f])
 	}
 	possible := possible(grids)
-	for _, f := range flows(grids, func(c change) bool { return c.opens || c.closes }) {
+	for _, f := range flows(grids, func(c change) bool { return c.opens || c.closes || c.answers }) {
 		c := Change{FromEnd: from.any().End, ToEnd: to.any().End, Traffic: f.traffic.Text(possible),
-			set: f.traffic, from: f.from, to: f.to}
+			Replies: f.value.replies, set: f.traffic, from: f.from, to: f.to}
 		c.Outside = c.FromEnd.Kind == Outside || c.ToEnd.Kind == Outside
 		c.From, c.To = named(from.sends(), f.from), named(to.receives(), f.to)
 		if f.value.egress != silent && from.after.list != nil {
@@ -186,10 +198,13 @@ func (d *differ) pair(from, to pair) {
 		if f.value.ingress != silent && to.after.list != nil {
 			c.By = append(c.By, *to.after.list.decision(f.value.ingress, model.Ingress))
 		}
-		if f.value.opens {
+		switch {
+		case f.value.opens:
 			d.found.Opens = append(d.found.Opens, c)
-		} else {
+		case f.value.closes:
 			d.found.Closes = append(d.found.Closes, c)
+		default:
+			d.found.Replies = append(d.found.Replies, c)
 		}
 	}
 }

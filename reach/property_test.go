@@ -48,7 +48,7 @@ func (s small) policy(t require.TestingT) *reach.Policy {
 func genSmall(t *rapid.T) small {
 	s := small{map[string]*model.ACLSpec{}}
 	for _, tier := range []string{"a", "b"} {
-		spec := &model.ACLSpec{Rules: []model.Rule{}, Defaults: model.ACLDefaults{Ingress: genAction(t), Egress: genAction(t)}}
+		spec := &model.ACLSpec{Stateless: rapid.IntRange(0, 2).Draw(t, "stateless") == 0, Rules: []model.Rule{}, Defaults: model.ACLDefaults{Ingress: genAction(t), Egress: genAction(t)}}
 		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
 			spec.Rules = append(spec.Rules, genRule(t, 10*i+10))
 		}
@@ -220,26 +220,33 @@ func TestDiffAgainstBruteForce(t *testing.T) {
 			after.lists["a"] = before.lists["a"]
 		}
 		d := reach.Diff(before.policy(t), after.policy(t), reach.Tier)
+		old, err := before.policy(t).Reach(reach.Options{})
+		require.NoError(t, err)
+		now, err := after.policy(t).Reach(reach.Options{})
+		require.NoError(t, err)
 		passes := func(s small, from, to string, src, dst netip.Addr, k traffic.Packet) bool {
 			return s.allows(from, model.Egress, dst, k) && s.allows(to, model.Ingress, src, k)
 		}
 		every(func(from, to string, src, dst netip.Addr, k traffic.Packet) {
 			was, is := passes(before, from, to, src, dst, k), passes(after, from, to, src, dst, k)
-			told := func(changes []reach.Change) int {
+			told := func(changes []reach.Change, by bool) int {
 				n := 0
 				for _, c := range changes {
 					if c.FromEnd == endOf(from) && c.ToEnd == endOf(to) && c.Covers(src, dst, k) {
-						require.NotEmpty(t, c.By)
+						require.Equal(t, by, len(c.By) > 0)
 						require.Equal(t, from == "" || to == "", c.Outside)
 						n++
 					}
 				}
 				return n
 			}
-			opens, closes := told(d.Opens), told(d.Closes)
+			opens, closes := told(d.Opens, true), told(d.Closes, true)
 			require.Equal(t, !was && is, opens == 1, "%s -> %s: %s -> %s %+v\n%s", from, to, src, dst, k, d)
 			require.Equal(t, was && !is, closes == 1, "%s -> %s: %s -> %s %+v\n%s", from, to, src, dst, k, d)
 			require.LessOrEqual(t, opens+closes, 1)
+			x, xPasses := old.Find(endOf(from), endOf(to)).Part(src, dst, k)
+			y, yPasses := now.Find(endOf(from), endOf(to)).Part(src, dst, k)
+			require.Equal(t, xPasses && yPasses && x.Replies != y.Replies, told(d.Replies, false) == 1)
 		})
 	})
 }
@@ -250,7 +257,7 @@ func TestTextFollowsFromWhatPasses(t *testing.T) {
 		s := genSmall(t)
 		again := small{map[string]*model.ACLSpec{}}
 		for tier, spec := range s.lists {
-			other := &model.ACLSpec{Rules: []model.Rule{}, Defaults: spec.Defaults}
+			other := &model.ACLSpec{Rules: []model.Rule{}, Defaults: spec.Defaults, Stateless: spec.Stateless}
 			for _, r := range spec.Rules {
 				pieces := []model.Rule{r}
 				if len(r.Tiers) == 0 && len(r.CIDRs) > 0 {

@@ -94,17 +94,21 @@ func (r *Result) nodes(declare func(id string, e End)) map[End]string {
 	return names
 }
 
-// String is a line for each change, those to or from outside marked.
+// String is a line for each change: + opens, - closes, ~ has other replies. What
+// opens to or from outside is marked.
 func (d *Difference) String() string {
 	var b strings.Builder
 	for _, list := range []struct {
 		sign    string
 		changes []Change
-	}{{"+", d.Opens}, {"-", d.Closes}} {
+	}{{"+", d.Opens}, {"-", d.Closes}, {"~", d.Replies}} {
 		for _, c := range list.changes {
 			b.WriteString(list.sign + " " + c.String())
 			if c.Outside && list.sign == "+" {
 				b.WriteString("   OUTSIDE")
+			}
+			if list.sign == "~" && c.Replies == "" {
+				b.WriteString(", replies pass")
 			}
 			b.WriteByte('\n')
 		}

@@ -73,6 +73,10 @@ type Filter struct {
 	VPC    string
 	Name   string
 	Labels map[string]string
+	// Of attachments, and nothing else matches if one is set:
+	Tier    string
+	Chassis string // asked for (spec.chassis or migratingTo), or in fact bound there
+	Up      *bool
 }
 
 func (f Filter) matches(r *model.Resource) bool {

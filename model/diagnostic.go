@@ -28,7 +28,19 @@ type Diagnostic struct {
 	Field    string `json:"field,omitempty"`    // path such as spec.rules[2].ports[0]
 	Problem  string `json:"problem"`
 	Fix      string `json:"fix,omitempty"`
+	Code     Code   `json:"code,omitempty"`
 }
+
+// Code names those faults that are no fault of the input by itself.
+type Code string
+
+// The codes.
+const (
+	CodeInUse     Code = "in-use"    // others use what is to be removed or narrowed
+	CodeTaken     Code = "taken"     // somebody else has the name, address or MAC
+	CodeImmutable Code = "immutable" // the field can't be changed
+	CodeLimit     Code = "limit"     // an offering's limit, OVN's, or a tier without a free address
+)
 
 // String is one line: `file:line:col: error: Tier shop/web: spec.cidrs[0]:
 // problem (fix)`, without the parts that are empty.

@@ -55,6 +55,9 @@ type Resource struct {
 	// Manager is who brought the resource (`apply --manager`). It is kept
 	// beside the spec, not in it, and no part of documents.
 	Manager string
+	// Request marks the request that created the resource, so that it is known
+	// when it comes again ("" for none). It is kept beside the spec, like Manager, and never changes.
+	Request string
 	// Source is where the resource was read, nil for one from the database.
 	Source *Source
 }

@@ -196,7 +196,8 @@ func (a *app) connect(ctx context.Context, southbound bool) (e *engine.Engine, c
 		return nil, nil, err
 	}
 	e = engine.New(nb, a.flags.owner, a.flags.manager)
-	e.Log, e.SchemaVersion, e.Progress = log, nb.Schema().Version(), a.progress()
+	e.Log, e.Progress = log, a.progress()
+	e.SchemaVersion = func() string { return nb.Schema().Version() }
 	close = nb.Close
 	options.Remotes, options.Database = a.flags.sb, nbdb.Southbound
 	if options.Remotes == "" {

@@ -40,8 +40,6 @@ const (
 	mediaPatch = "application/merge-patch+json"
 	mediaPlan  = "application/vnd.ovn-vpc.plan+json"
 
-	// attempts is how often a request is sent at most.
-	attempts = 4
 	// maxPause bounds what a server can make us wait before the next.
 	maxPause = 5 * time.Second
 	// maxWait is the longest that the server waits for hypervisors.
@@ -88,7 +86,7 @@ func (c *Client) do(ctx context.Context, req call) (*answer, error) {
 		case !req.reads && !req.again:
 			return nil, &UnknownOutcomeError{err}
 		}
-		if attempt == attempts || !c.pause(ctx, attempt, least) {
+		if attempt >= c.options.Attempts || !c.pause(ctx, attempt, least) {
 			return a, err
 		}
 		c.log.Info("asking again", "method", req.method, "path", req.path, "error", err)

@@ -47,6 +47,9 @@ type Options struct {
 	// Timeout bounds each call, repetitions and waiting included; 0: its context
 	// alone does. Watch is not bound.
 	Timeout time.Duration
+	// Attempts is how often a request that may be repeated is sent at most; 0: 4
+	// times. Watch goes on until its context ends.
+	Attempts int
 	// UserAgent is what the server logs of the caller's program.
 	UserAgent string
 	// Log is told of repeated requests; nil: nobody.
@@ -66,6 +69,7 @@ type Client struct {
 
 const (
 	defaultUserAgent = "ovn-vpc-client"
+	defaultAttempts  = 4
 	retryUnit        = 200 * time.Millisecond
 	// maxSilence is three heartbeats of a watch.
 	maxSilence = 45 * time.Second
@@ -109,6 +113,9 @@ func New(o Options) (*Client, error) {
 	}
 	if o.UserAgent == "" {
 		o.UserAgent = defaultUserAgent
+	}
+	if o.Attempts == 0 {
+		o.Attempts = defaultAttempts
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

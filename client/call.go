@@ -44,6 +44,8 @@ const (
 	maxPause = 5 * time.Second
 	// maxWait is the longest that the server waits for hypervisors.
 	maxWait = 60 * time.Second
+	// leastWait is worth asking for once more.
+	leastWait = 500 * time.Millisecond
 )
 
 // encode is the body of a request.
@@ -150,7 +152,7 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	for k, v := range req.query {
 		query[k] = v
 	}
-	if req.wait != "" && req.wait != engine.WaitNone {
+	if waits(req.wait) {
 		query.Set("wait", string(req.wait))
 		query.Set("timeout", patience(ctx).String())
 	}
@@ -182,6 +184,8 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	}
 	return r, nil
 }
+
+func waits(w engine.Wait) bool { return w != "" && w != engine.WaitNone }
 
 // patience is how long the server may wait before it says what is pending: so
 // long that its answer still comes in time.

@@ -237,7 +237,7 @@ func (c *Client) change(ctx context.Context, req call) (*engine.Result, error) {
 	switch {
 	case err == nil:
 		if err = decode(a, &r); err == nil {
-			err = late(r.Pending)
+			err = c.arrive(ctx, req.wait, r.Pending)
 		}
 	case a != nil:
 		// A problem tells in the same member how far the change came.
@@ -252,14 +252,32 @@ func (c *Client) change(ctx context.Context, req call) (*engine.Result, error) {
 	return &r.Result, err
 }
 
-// late is the error of a change that was made but has not arrived in time: the
-// one of the engine.
-func late(p *engine.Pending) error {
-	if p == nil {
-		return nil
+// arrive waits until a change has arrived that had not when the server
+// answered, as the engine does: as long as the context lasts. The server waits a
+// while at a time, with a change of nothing.
+func (c *Client) arrive(ctx context.Context, wait engine.Wait, p *engine.Pending) error {
+	for p != nil {
+		if patience(ctx) < leastWait {
+			return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: waiting for %s_cfg to reach %d, at %d: %w",
+				p.For, p.For, p.Target, p.Reached, context.DeadlineExceeded)
+		}
+		body, err := encode(documentsOf(nil))
+		if err != nil {
+			return err
+		}
+		a, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/apply", body: body, wait: wait, reads: true})
+		if err != nil {
+			return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: %w", wait, err)
+		}
+		var r struct {
+			Pending *engine.Pending `json:"pending"`
+		}
+		if err := decode(a, &r); err != nil {
+			return err
+		}
+		p = r.Pending
 	}
-	return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: waiting for %s_cfg to reach %d, at %d: %w",
-		p.For, p.For, p.Target, p.Reached, context.DeadlineExceeded)
+	return nil
 }
 
 // Drift compares the owned rows of a VPC ("" for all) with the specs that are
@@ -281,7 +299,11 @@ func (c *Client) Drift(ctx context.Context, vpc string, repair bool, wait engine
 	if err := decode(a, &r); err != nil {
 		return nil, err
 	}
-	return &r.DriftReport, late(r.Pending)
+	if !repair && waits(wait) {
+		_, err = c.Apply(ctx, &model.Set{}, false, wait)
+		return &r.DriftReport, err
+	}
+	return &r.DriftReport, c.arrive(ctx, wait, r.Pending)
 }
 
 // place puts diagnostics where the set's resources were read.

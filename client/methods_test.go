@@ -94,12 +94,37 @@ func TestPending(t *testing.T) {
 	got, err := c.Put(ctx(t), attachment(), WriteOptions{Wait: engine.WaitHV})
 	require.NoError(t, err)
 	require.Equal(t, &engine.Pending{For: engine.WaitHV, Target: 7, Reached: 5, Chassis: []string{"h1"}}, got.Pending)
+}
 
-	c, _ = record(t, Options{}, http.StatusAccepted, `{"vpcs":[{"vpc":"shop","landed":1,"planned":1,"done":true}]`+pending)
-	r, err := c.ReplaceACL(ctx(t), "shop", "web", "open", engine.WaitHV)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualError(t, err, "the change is in the northbound database, but waiting for hv failed: waiting for hv_cfg to reach 7, at 5: context deadline exceeded")
+// The engine's methods wait as long as their context lasts, with an empty change.
+func TestArrival(t *testing.T) {
+	const body = `{"vpcs":[{"vpc":"shop","landed":1,"planned":1,"done":true}],"pending":{"for":"sb","target":7,"reached":5}}`
+	var asked []string
+	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, r.URL.Path+" "+string(data))
+		if len(asked) < 3 {
+			answerWith(w, http.StatusAccepted, body)
+			return
+		}
+		answerWith(w, http.StatusOK, `{"vpcs":[]}`)
+	})
+	r, err := c.ReplaceACL(ctx(t), "shop", "web", "open", engine.WaitSB)
+	require.NoError(t, err)
 	require.True(t, r.Changed())
+	require.Equal(t, []string{`/v1/vpcs/shop/tiers/web/acl {"acl":"open"}`, `/v1/apply {"items":[]}`, `/v1/apply {"items":[]}`}, asked)
+
+	brief, cancel := context.WithTimeout(t.Context(), leastWait)
+	defer cancel()
+	asked = nil
+	r, err = c.ReplaceACL(brief, "shop", "web", "open", engine.WaitSB)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualError(t, err, "the change is in the northbound database, but waiting for sb failed: waiting for sb_cfg to reach 7, at 5: context deadline exceeded")
+	require.True(t, r.Changed())
+	require.Len(t, asked, 1)
 }
 
 // What is found on the server stands where the input was written.

@@ -56,3 +56,10 @@ func (e *Engine) Await(ctx context.Context, wait Wait, nbCfg int) (*Pending, err
 // Version changes with a resource's metadata and spec, and with nothing else: an
 // entity tag without its quotes (RFC 9110, 8.8.3).
 func Version(r *model.Resource) string { return "" }
+
+// As is the same engine for another manager.
+func (e *Engine) As(manager string) *Engine {
+	other := *e
+	other.Manager = manager
+	return &other
+}

@@ -13,7 +13,9 @@ type metrics struct{}
 func newMetrics(r *prometheus.Registry) (*metrics, error) { return &metrics{}, nil }
 
 // ServeHTTP is a negroni.Handler: requests by route and code, and how long they took.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {}
+func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	next(w, r)
+}
 
 // committed notes a transaction of a group of calls.
 func (m *metrics) committed(calls int, took time.Duration) {}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/negroni/v3"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 )
@@ -31,10 +32,41 @@ type Options struct {
 // Server is an http.Handler with work of its own. Make it with New.
 type Server struct {
 	http.Handler
+	engine *engine.Engine
+	log    *slog.Logger
+	rand   func() uint64
+	hub    *hub
+	auth   *authenticator
+	groups *groups
 }
 
 // New prepares a server. Run does the work beside calls.
-func New(o Options) (*Server, error) { return nil, nil }
+func New(o Options) (*Server, error) {
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := newAuthenticator(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{engine: o.Engine, log: o.Log, rand: o.Rand, auth: auth, hub: newHub(o, m),
+		groups: newGroups(o.Engine.Edit, m.committed, o.Now)}
+	routes := s.routes(o)
+	s.Handler = negroni.New(
+		&front{log: o.Log, now: o.Now, rand: o.Rand, mux: routes.mux},
+		m,
+		auth,
+		negroni.HandlerFunc(noteCaller),
+		negroni.HandlerFunc(bounds),
+		negroni.Wrap(routes),
+	)
+	return s, nil
+}
 
 // Run follows the database and the file of tokens until ctx ends; then it ends watches.
-func (s *Server) Run(ctx context.Context) error { return nil }
+func (s *Server) Run(ctx context.Context) error {
+	go s.auth.run(ctx)
+	defer s.hub.close()
+	return s.engine.Watch(ctx, s.hub)
+}

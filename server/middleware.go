@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/urfave/negroni/v3"
+)
+
+const (
+	// maxBody bounds the body of a request.
+	maxBody = 8 << 20
+	// callTimeout bounds a call, apart from what it was asked to wait.
+	callTimeout = 30 * time.Second
+	// writeTimeout bounds the writing of an answer after the call's deadline.
+	writeTimeout = 30 * time.Second
+
+	requestIDHeader = "X-Request-Id"
+	watchPath       = "/v1/watch"
+)
+
+// note is what the front learns of a call while others handle it.
+type note struct {
+	id     string
+	caller string
+}
+
+type noteKey struct{}
+
+// noteOf is the call's note; one of its own where there was no front.
+func noteOf(ctx context.Context) *note {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		return n
+	}
+	return &note{}
+}
+
+// front is the outermost handler: it names the call and its route, recovers
+// from panics, and logs what became of it.
+type front struct {
+	log  *slog.Logger
+	now  func() time.Time
+	rand func() uint64
+	mux  *http.ServeMux
+}
+
+// ServeHTTP is a negroni.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	started := f.now()
+	n := &note{id: r.Header.Get(requestIDHeader)}
+	if !sane(n.id) {
+		n.id = fmt.Sprintf("%016x", f.rand())
+	}
+	w.Header().Set(requestIDHeader, n.id)
+	r = r.WithContext(context.WithValue(r.Context(), noteKey{}, n))
+	_, r.Pattern = f.mux.Handler(r)
+	answer := negroni.NewResponseWriter(w)
+	defer func() {
+		if cause := recover(); cause != nil {
+			f.recovered(answer, r, cause)
+		}
+		f.log.InfoContext(r.Context(), "call", "method", r.Method, "route", r.Pattern, "status", answer.Status(), "bytes", answer.Size(),
+			"duration", f.now().Sub(started), "caller", n.caller, "request", n.id)
+	}()
+	next(answer, r)
+}
+
+// recovered answers for a handler that panicked. Where it had begun to answer
+// only the end of the connection tells that the answer is not whole.
+func (f *front) recovered(w negroni.ResponseWriter, r *http.Request, cause any) {
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	f.log.ErrorContext(r.Context(), "a handler panicked", "cause", fmt.Sprint(cause), "request", noteOf(r.Context()).id, "stack", string(debug.Stack()))
+	if w.Written() {
+		panic(http.ErrAbortHandler)
+	}
+	writeProblem(w, r, newProblem(slugInternal, "this is a fault of the server: its log tells more under the request's id"))
+}
+
+// sane tells whether a caller's request id may go into logs and answers.
+func sane(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// noteCaller tells the front who calls.
+func noteCaller(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	noteOf(r.Context()).caller = principalOf(r.Context()).Name
+	next(w, r)
+}
+
+// bounds limits a call's body and time, and keeps browsers from calling for
+// pages of others.
+func bounds(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		writeProblem(w, r, newProblem(slugForbidden, "a browser calls for a page of another origin"))
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	control := http.NewResponseController(w)
+	if r.URL.Path == watchPath {
+		setDeadlines(control, time.Time{}, time.Time{})
+		next(w, r)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout+waitTimeout(r.URL.Query()))
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	setDeadlines(control, deadline, deadline.Add(writeTimeout))
+	next(w, r.WithContext(ctx))
+}
+
+// setDeadlines bounds reading and writing where the connection can be bounded;
+// in tests without a connection it can't.
+func setDeadlines(control *http.ResponseController, read, write time.Time) {
+	_ = control.SetReadDeadline(read)
+	_ = control.SetWriteDeadline(write)
+}

@@ -154,7 +154,7 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	}
 	if waits(req.wait) {
 		query.Set("wait", string(req.wait))
-		query.Set("timeout", patience(ctx).String())
+		query.Set("timeout", strconv.FormatInt(patience(ctx).Milliseconds(), 10)+"ms")
 	}
 	target := c.base.JoinPath(req.path)
 	target.RawQuery = query.Encode()
@@ -194,7 +194,7 @@ func patience(ctx context.Context) time.Duration {
 	if !ok {
 		return maxWait
 	}
-	return max(0, min(maxWait, time.Until(deadline)*3/4)).Truncate(time.Millisecond)
+	return max(0, min(maxWait, time.Until(deadline)*3/4))
 }
 
 // decode reads an answer. Fields that are not known are passed over.

@@ -56,6 +56,7 @@ func newStatus(kind model.Kind) any {
 type list struct {
 	Items    []document `json:"items"`
 	Continue string     `json:"continue"`
+	Managers []string   `json:"managers"` // of the items, where they were asked for
 }
 
 // documents are resources as they are sent.

@@ -19,6 +19,7 @@ import (
 func (c *Client) Get(ctx context.Context, f engine.Filter) ([]engine.Object, error) {
 	query := filterQuery(f)
 	query.Set("builtins", "true")
+	query.Set("managers", "true")
 	return c.list(ctx, query)
 }
 
@@ -61,6 +62,9 @@ func (c *Client) list(ctx context.Context, query url.Values) ([]engine.Object, e
 			o, err := page.Items[i].object()
 			if err != nil {
 				return nil, err
+			}
+			if len(page.Managers) == len(page.Items) {
+				o.Resource.Manager = page.Managers[i]
 			}
 			out = append(out, o)
 		}
@@ -257,7 +261,7 @@ func (c *Client) change(ctx context.Context, req call) (*engine.Result, error) {
 // while at a time, with a change of nothing.
 func (c *Client) arrive(ctx context.Context, wait engine.Wait, p *engine.Pending) error {
 	for p != nil {
-		if patience(ctx) < leastWait {
+		if patience(ctx) < leastWait || !c.pause(ctx, 1, 0) {
 			return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: waiting for %s_cfg to reach %d, at %d: %w",
 				p.For, p.For, p.Target, p.Reached, context.DeadlineExceeded)
 		}

@@ -159,7 +159,7 @@ func TestListsArePaged(t *testing.T) {
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RawQuery)
 		if r.URL.Query().Get("continue") == "" {
-			answerWith(w, http.StatusOK, `{"items":[`+nicBody+`],"continue":"x/y"}`)
+			answerWith(w, http.StatusOK, `{"items":[`+nicBody+`],"managers":["robot"],"continue":"x/y"}`)
 			return
 		}
 		answerWith(w, http.StatusOK, `{"items":[`+nicBody+`]}`)
@@ -167,9 +167,11 @@ func TestListsArePaged(t *testing.T) {
 	got, err := c.Get(ctx(t), engine.Filter{Kind: model.KindAttachment, VPC: "shop", Labels: map[string]string{"b": "2", "a": "1"}, Up: &up, Tier: "web", Chassis: "h1"})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
+	require.Equal(t, "robot", got[0].Resource.Manager)
+	require.Empty(t, got[1].Resource.Manager)
 	require.Equal(t, []string{
-		"builtins=true&chassis=h1&kind=attachment&labels=a%3D1%2Cb%3D2&tier=web&up=true&vpc=shop",
-		"builtins=true&chassis=h1&continue=x%2Fy&kind=attachment&labels=a%3D1%2Cb%3D2&tier=web&up=true&vpc=shop"}, asked)
+		"builtins=true&chassis=h1&kind=attachment&labels=a%3D1%2Cb%3D2&managers=true&tier=web&up=true&vpc=shop",
+		"builtins=true&chassis=h1&continue=x%2Fy&kind=attachment&labels=a%3D1%2Cb%3D2&managers=true&tier=web&up=true&vpc=shop"}, asked)
 }
 
 func TestPatience(t *testing.T) {

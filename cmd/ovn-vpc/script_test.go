@@ -31,32 +31,44 @@ func TestMain(m *testing.M) {
 //	silent SOCKET          listens on a unix socket and never answers
 //	connected SOCKET       waits until somebody has connected to it
 func TestScript(t *testing.T) {
+	for _, file := range scripts(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			if strings.HasPrefix(filepath.Base(file), "offline-") {
+				runScript(t, file, nil)
+				return
+			}
+			runScript(t, file, labtest.NewTestSandbox(t, lab.SandboxOptions{}))
+		})
+	}
+}
+
+func scripts(t *testing.T) []string {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	return files
+}
+
+// runScript runs one script, on a sandbox if there is one.
+func runScript(t *testing.T, file string, s *lab.Sandbox, vars ...string) {
 	examples, err := filepath.Abs("../../examples")
 	require.NoError(t, err)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			vars := []string{"EXAMPLES=" + examples, "BOX=" + filepath.Join(labtest.TempDir(t), "box"), "HOME=" + t.TempDir()}
-			quiet := silence{}
-			commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await}
-			if !strings.HasPrefix(filepath.Base(file), "offline-") {
-				s := labtest.NewTestSandbox(t, lab.SandboxOptions{})
-				vars = append(vars, s.Env()...)
-				vars = append(vars, "NB="+s.NB(), "SB="+s.SB())
-				commands["nbctl"] = nbctl(s)
-			}
-			testscript.Run(t, testscript.Params{
-				Files: []string{file}, Cmds: commands, UpdateScripts: testflag.Update(), RequireExplicitExec: true, RequireUniqueNames: true,
-				Setup: func(env *testscript.Env) error {
-					env.Vars = append(env.Vars, vars...)
-					return nil
-				},
-			})
-		})
+	vars = append(vars, "EXAMPLES="+examples, "BOX="+filepath.Join(labtest.TempDir(t), "box"), "HOME="+t.TempDir())
+	quiet := silence{}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await}
+	if s != nil {
+		vars = append(vars, s.Env()...)
+		vars = append(vars, "NB="+s.NB(), "SB="+s.SB())
+		commands["nbctl"] = nbctl(s)
 	}
+	testscript.Run(t, testscript.Params{
+		Files: []string{file}, Cmds: commands, UpdateScripts: testflag.Update(), RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, vars...)
+			return nil
+		},
+	})
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

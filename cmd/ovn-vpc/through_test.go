@@ -1,0 +1,54 @@
+package main
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/lab"
+	"github.com/ovn-vpc/ovn-vpc/lab/labtest"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/server"
+)
+
+// TestScriptThroughServer runs the same scripts as TestScript, but the commands
+// go to a server on the database: they say and do the same. Where a script
+// gives --nb, --sb or --owner, that command goes to the database as before.
+// Those named offline-* ask nobody.
+func TestScriptThroughServer(t *testing.T) {
+	for _, file := range scripts(t) {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if strings.HasPrefix(name, "offline-") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := labtest.NewTestSandbox(t, lab.SandboxOptions{})
+			runScript(t, file, s, "OVN_VPC_SERVER="+serve(t, s))
+		})
+	}
+}
+
+func serve(t *testing.T, s *lab.Sandbox) string {
+	nb, err := nbdb.Dial(t.Context(), nbdb.Options{Remotes: s.NB()})
+	require.NoError(t, err)
+	t.Cleanup(nb.Close)
+	sb, err := nbdb.Dial(t.Context(), nbdb.Options{Remotes: s.SB(), Database: nbdb.Southbound})
+	require.NoError(t, err)
+	t.Cleanup(sb.Close)
+	e := engine.New(nb, "default", "server")
+	e.SB = sb
+	h, err := server.New(server.Options{Engine: e, Insecure: true, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: time.Now, Rand: rand.Uint64})
+	require.NoError(t, err)
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return web.URL
+}

@@ -113,7 +113,9 @@ func (rt *route) read(r *http.Request) (*exchange, error) {
 func parameter(p *huma.Param, text string) (value any, err error) {
 	switch p.Schema.Type {
 	case huma.TypeInteger:
-		value, err = strconv.ParseInt(text, 10, 64)
+		if value, err = strconv.ParseInt(text, 10, 64); err != nil {
+			err = errors.New("write a whole number")
+		}
 	case huma.TypeBoolean:
 		if value = text == "true"; text != "true" && text != "false" {
 			err = errors.New("write true or false")
@@ -126,8 +128,9 @@ func parameter(p *huma.Param, text string) (value any, err error) {
 	}
 	found := &huma.ValidateResult{}
 	huma.Validate(nil, p.Schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, value, found)
-	if len(found.Errors) > 0 {
-		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, found.Errors[0])
+	var fault *huma.ErrorDetail
+	if errors.As(errors.Join(found.Errors...), &fault) {
+		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, fault.Message)
 	}
 	return value, nil
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/urfave/negroni/v3"
@@ -102,11 +105,23 @@ func noteCaller(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 	next(w, r)
 }
 
-// bounds limits a call's body and time, and keeps browsers from calling for
-// pages of others.
-func bounds(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+// gate limits a call's body and time, and keeps browsers from calling for pages
+// of others.
+type gate struct {
+	local  bool // only calls by this machine's own names
+	origin *http.CrossOriginProtection
+}
+
+// ServeHTTP is a negroni.Handler.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	if err := g.origin.Check(r); err != nil {
 		writeProblem(w, r, newProblem(slugForbidden, "a browser calls for a page of another origin"))
+		return
+	}
+	// A page's name may be made to lead here (DNS rebinding): its origin is then
+	// the same as ours.
+	if g.local && !loopback(r.Host) {
+		writeProblem(w, r, newProblem(slugForbidden, "without authentication only calls to localhost are answered, not to %q", r.Host))
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -128,4 +143,13 @@ func bounds(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 func setDeadlines(control *http.ResponseController, read, write time.Time) {
 	_ = control.SetReadDeadline(read)
 	_ = control.SetWriteDeadline(write)
+}
+
+// loopback tells whether the host of a call is this machine by its own names.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }

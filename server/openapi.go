@@ -27,7 +27,7 @@ type document struct {
 }
 
 func newDocument() *document {
-	registry := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
+	registry := huma.NewMapRegistry(schemaPrefix, schemaName)
 	for plain, documented := range map[reflect.Type]reflect.Type{
 		reflect.TypeFor[model.PortRange](): reflect.TypeFor[numberOrText](),
 		reflect.TypeFor[model.Protocol]():  reflect.TypeFor[numberOrText](),
@@ -47,6 +47,16 @@ func newDocument() *document {
 	}}
 	d.addKinds()
 	return d
+}
+
+// schemaName is the name of a type's component. Of two types of one name that of
+// the rows' package is marked.
+func schemaName(t reflect.Type, hint string) string {
+	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
+	if strings.HasSuffix(t.PkgPath(), "/nbdb") {
+		return "Row" + name
+	}
+	return name
 }
 
 // Types of which JSON knows more than Go's types tell.

@@ -21,6 +21,9 @@ type Options struct {
 	Tokens string
 	// Insecure lets everybody in, as an admin of all VPCs.
 	Insecure bool
+	// Local answers only calls to localhost: what keeps web pages out of a
+	// server that lets everybody in on one's own machine.
+	Local bool
 	// Metrics is where metrics are registered and served from.
 	Metrics *prometheus.Registry
 	Version any // what /version answers
@@ -58,7 +61,7 @@ func New(o Options) (*Server, error) {
 		m,
 		auth,
 		negroni.HandlerFunc(noteCaller),
-		negroni.HandlerFunc(bounds),
+		&gate{local: o.Local, origin: http.NewCrossOriginProtection()},
 		negroni.Wrap(routes),
 	)
 	return s, nil

@@ -36,6 +36,7 @@ const (
 type exchange struct {
 	context.Context
 	request *http.Request
+	id      string         // of the request, for logs
 	query   map[string]any // the parameters that were given, in their types
 	yaml    bool           // the answer's type
 }
@@ -75,8 +76,8 @@ func (c *exchange) labels() (map[string]string, error) {
 }
 
 // read reads the query of a request and what type it accepts.
-func (rt *route) read(r *http.Request) (*exchange, error) {
-	c := &exchange{Context: r.Context(), request: r, query: map[string]any{}}
+func (rt *route) read(r *http.Request, id string) (*exchange, error) {
+	c := &exchange{Context: r.Context(), request: r, id: id, query: map[string]any{}}
 	switch accept := r.Header.Get("Accept"); {
 	case accept == "":
 	default:

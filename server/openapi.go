@@ -1,7 +1,6 @@
 package server
 
 import (
-	_ "embed" // the page of /docs
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +16,8 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
+
+const openAPIType = "application/openapi+json"
 
 const schemaPrefix = "#/components/schemas/"
 
@@ -152,6 +153,9 @@ func (d *document) add(rt route) *huma.Operation {
 	op := &huma.Operation{Method: rt.method, Path: rt.path, OperationID: rt.id, Summary: rt.summary, Description: rt.description,
 		Tags: []string{rt.tag}, Parameters: append(pathParams(rt.path), rt.params...), Responses: map[string]*huma.Response{},
 		Security: []map[string][]string{{"bearer": {}}, {"certificate": {}}}}
+	if rt.open {
+		op.Security = []map[string][]string{}
+	}
 	for _, p := range rt.params {
 		p.Schema.PrecomputeMessages()
 	}
@@ -162,9 +166,15 @@ func (d *document) add(rt route) *huma.Operation {
 		}
 	}
 	for _, status := range slices.Sorted(maps.Keys(rt.responses)) {
-		schema := &huma.MediaType{Schema: rt.responses[status]}
-		r := &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{jsonType: schema, yamlType: schema},
+		r := &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{},
 			Headers: map[string]*huma.Param{requestIDHeader: textHeader("the id of the request")}}
+		media := rt.media
+		if media == nil {
+			media = []string{jsonType, yamlType}
+		}
+		for _, kind := range media {
+			r.Content[kind] = &huma.MediaType{Schema: rt.responses[status]}
+		}
 		for _, name := range rt.headers {
 			r.Headers[name] = textHeader(headerDocs(name))
 		}
@@ -200,7 +210,7 @@ func (d *document) serve() http.HandlerFunc {
 		if err != nil {
 			panic(fmt.Errorf("encoding the OpenAPI document: %w", err))
 		}
-		w.Header().Set("Content-Type", "application/openapi+json")
+		w.Header().Set("Content-Type", openAPIType)
 		_, _ = w.Write(data)
 	}
 }

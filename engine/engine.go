@@ -43,6 +43,8 @@ type Engine struct {
 	SchemaVersion func() string
 	// Progress is told of each transaction that landed; nil for nobody.
 	Progress func(done, total int)
+	// Observer is told of plans and transactions; nil for nobody.
+	Observer Observer
 }
 
 // New makes an engine with the system's clock and randomness.

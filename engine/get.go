@@ -212,10 +212,16 @@ func orEmpty(s []string) []string {
 
 func (s *statuses) tier(r *model.Resource, spec *model.TierSpec) *TierStatus {
 	attached := s.tiers[tierID{r.Metadata.VPC, r.Metadata.Name}]
-	st := &TierStatus{Attachments: len(attached), RouterMAC: translate.RouterMAC(r.Metadata.VPC, spec.Gateways)}
-	for _, p := range spec.CIDRs {
+	return &TierStatus{Attachments: len(attached), RouterMAC: translate.RouterMAC(r.Metadata.VPC, spec.Gateways), Prefixes: Occupancy(spec, attached)}
+}
+
+// Occupancy counts the addresses of a tier's prefixes. attached are the tier's
+// attachments.
+func Occupancy(tier *model.TierSpec, attached []*model.AttachmentSpec) []PrefixStatus {
+	var out []PrefixStatus
+	for _, p := range tier.CIDRs {
 		ps := PrefixStatus{CIDR: p}
-		pool, err := ipam.NewPool(p, spec.Gateways, spec.Reserved)
+		pool, err := ipam.NewPool(p, tier.Gateways, tier.Reserved)
 		if err == nil {
 			ps.Free = pool.Size()
 		}
@@ -225,14 +231,14 @@ func (s *statuses) tier(r *model.Resource, spec *model.TierSpec) *TierStatus {
 					continue
 				}
 				ps.Used++
-				if ps.Free > 0 && free(spec, addr) {
+				if ps.Free > 0 && free(tier, addr) {
 					ps.Free--
 				}
 			}
 		}
-		st.Prefixes = append(st.Prefixes, ps)
+		out = append(out, ps)
 	}
-	return st
+	return out
 }
 
 func (s *statuses) attachment(spec *model.AttachmentSpec) *AttachmentStatus {

@@ -147,6 +147,9 @@ func (a *authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request, next h
 		deny(w, http.StatusUnauthorized, "unauthenticated", "a valid bearer token or client certificate is needed")
 		return
 	}
+	if call := callOf(r.Context()); call != nil {
+		call.principal = c.Name
+	}
 	next(w, r.WithContext(withCaller(r.Context(), c)))
 }
 

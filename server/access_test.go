@@ -67,9 +67,9 @@ func tokens(t *testing.T, lines ...string) (*authenticator, *logged) {
 	return a, log
 }
 
-// call sends a request with a header Authorization through the middleware, and
+// ask sends a request with a header Authorization through the middleware, and
 // tells the status and who it is.
-func call(a *authenticator, path, authorization string, certificates ...*x509.Certificate) (*httptest.ResponseRecorder, Principal) {
+func ask(a *authenticator, path, authorization string, certificates ...*x509.Certificate) (*httptest.ResponseRecorder, Principal) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
@@ -145,12 +145,12 @@ func TestTokensAreKnown(t *testing.T) {
 	a, log := tokens(t, "# who may what", aliceLine, "", "  "+bobLine+"  ", oldLine+" 2020-01-01T00:00:00Z")
 	for name, token := range map[string]string{"alice": alice, "bob": bob} {
 		for _, scheme := range []string{"Bearer ", "bearer ", "BEARER  "} {
-			w, who := call(a, "/v1/vpcs", scheme+token)
+			w, who := ask(a, "/v1/vpcs", scheme+token)
 			require.Equal(t, http.StatusOK, w.Code)
 			require.Equal(t, name, who.Name)
 		}
 	}
-	_, who := call(a, "/v1/vpcs", "Bearer "+alice)
+	_, who := ask(a, "/v1/vpcs", "Bearer "+alice)
 	require.Equal(t, Principal{Name: "alice", Role: Viewer, VPCs: []string{"shop", "team-*"}}, who)
 
 	other, _ := newToken(t, "other", Admin, "*")
@@ -160,7 +160,7 @@ func TestTokensAreKnown(t *testing.T) {
 		"without scheme": alice, "cut": "Bearer " + alice[:len(alice)-1], "longer": "Bearer " + alice + "A", "case": "Bearer " + strings.ToUpper(alice),
 		"hash": "Bearer " + strings.Fields(aliceLine)[3], "huge": "Bearer " + strings.Repeat("x", 1<<20),
 	} {
-		w, who := call(a, "/v1/vpcs", authorization)
+		w, who := ask(a, "/v1/vpcs", authorization)
 		require.Equal(t, http.StatusUnauthorized, w.Code, what)
 		require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
@@ -171,12 +171,12 @@ func TestTokensAreKnown(t *testing.T) {
 		require.Equal(t, answer, w.Body.String(), "%s: the answers differ", what)
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/version", "/openapi.json", "/docs"} {
-		w, who := call(a, path, "")
+		w, who := ask(a, path, "")
 		require.Equal(t, http.StatusOK, w.Code, path)
 		require.Empty(t, who)
 	}
 	for _, path := range []string{"/", "/metrics", "/v1/vpcs/shop", "/nosuch", "/healthz/", "/docs/../v1/vpcs", "//healthz"} {
-		w, _ := call(a, path, "")
+		w, _ := ask(a, path, "")
 		require.Equal(t, http.StatusUnauthorized, w.Code, path)
 	}
 	for _, secret := range []string{alice, bob, old, other} {
@@ -197,13 +197,13 @@ func TestCertificatesAreKnown(t *testing.T) {
 	for _, c := range []struct {
 		raw, name, who string
 	}{{"x", "agent", "agents"}, {"pinned", "anything", "pinned"}, {"pinned", "agent", "pinned"}, {"x", "other", ""}, {"x", "", ""}} {
-		w, who := call(a, "/v1/vpcs", "", certificate(c.raw, c.name))
+		w, who := ask(a, "/v1/vpcs", "", certificate(c.raw, c.name))
 		require.Equal(t, c.who, who.Name)
 		require.Equal(t, c.who == "", w.Code == http.StatusUnauthorized)
 	}
-	_, who := call(a, "/v1/vpcs", "Bearer "+alice, certificate("x", "agent"))
+	_, who := ask(a, "/v1/vpcs", "Bearer "+alice, certificate("x", "agent"))
 	require.Equal(t, "alice", who.Name, "a token decides before a certificate")
-	w, _ := call(a, "/v1/vpcs", "Bearer nonsense", certificate("x", "agent"))
+	w, _ := ask(a, "/v1/vpcs", "Bearer nonsense", certificate("x", "agent"))
 	require.Equal(t, http.StatusUnauthorized, w.Code, "a wrong token is not made good by a certificate")
 
 	r := httptest.NewRequest(http.MethodGet, "/v1/vpcs", nil)
@@ -215,7 +215,7 @@ func TestCertificatesAreKnown(t *testing.T) {
 func TestInsecure(t *testing.T) {
 	a, err := newAuthenticator(Options{Insecure: true})
 	require.NoError(t, err)
-	_, who := call(a, "/v1/vpcs", "Bearer whatever")
+	_, who := ask(a, "/v1/vpcs", "Bearer whatever")
 	require.True(t, who.may(Admin, "shop"))
 	require.True(t, who.may(Admin, ""))
 
@@ -227,7 +227,7 @@ func TestInsecure(t *testing.T) {
 	writeTokens(t, path, line)
 	a, err = newAuthenticator(Options{Tokens: path, Insecure: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	w, _ := call(a, "/v1/vpcs", "")
+	w, _ := ask(a, "/v1/vpcs", "")
 	require.Equal(t, http.StatusUnauthorized, w.Code, "a file of tokens holds all the same")
 }
 
@@ -268,7 +268,7 @@ func TestTokensAreReadAgain(t *testing.T) {
 	bob, bobLine := newToken(t, "bob", Editor, "*")
 	a, log := tokens(t, aliceLine, bobLine)
 	status := func(token string) int {
-		w, _ := call(a, "/v1/vpcs", "Bearer "+token)
+		w, _ := ask(a, "/v1/vpcs", "Bearer "+token)
 		return w.Code
 	}
 	revoked := func(token string) <-chan struct{} {
@@ -319,10 +319,10 @@ func TestExpiryRevokes(t *testing.T) {
 	gone := (*a.entries.Load())[0].revoked
 	a.refresh()
 	open(t, gone)
-	w, _ := call(a, "/v1/vpcs", "Bearer "+alice)
+	w, _ := ask(a, "/v1/vpcs", "Bearer "+alice)
 	require.Equal(t, http.StatusOK, w.Code)
 	now = now.Add(time.Second)
-	w, _ = call(a, "/v1/vpcs", "Bearer "+alice)
+	w, _ = ask(a, "/v1/vpcs", "Bearer "+alice)
 	require.Equal(t, http.StatusUnauthorized, w.Code)
 	a.refresh()
 	a.refresh()

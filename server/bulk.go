@@ -11,9 +11,6 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// defaultManager is who brings resources where the caller doesn't say.
-const defaultManager = "server"
-
 const managerPattern = `^[A-Za-z0-9][A-Za-z0-9._/@:-]{0,62}$`
 
 // validationBody is what is found wrong, as it is answered.
@@ -52,7 +49,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 	withPlan := map[string]*huma.Schema{jsonType: documents, yamlType: documents, planType: schemaOf[engine.Plan](rs.doc)}
 	planParams := []*huma.Param{
 		query("prune", "also remove what the manager brought into the VPCs of the documents and they no longer hold", flag()),
-		query("manager", "who brings the documents; default "+defaultManager, &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
+		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
 	}
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
@@ -131,7 +128,7 @@ func (s *Server) managed(c *exchange) *engine.Engine {
 	if manager := c.text("manager"); manager != "" {
 		return s.engine.As(manager)
 	}
-	return s.engine.As(defaultManager)
+	return s.engine
 }
 
 // sound reads documents without a fault; found are warnings. An error tells all

@@ -36,6 +36,7 @@ const (
 type exchange struct {
 	context.Context
 	request *http.Request
+	id      string         // of the request, for logs
 	query   map[string]any // the parameters that were given, in their types
 	yaml    bool           // the answer's type
 }
@@ -75,8 +76,8 @@ func (c *exchange) labels() (map[string]string, error) {
 }
 
 // read reads the query of a request and what type it accepts.
-func (rt *route) read(r *http.Request) (*exchange, error) {
-	c := &exchange{Context: r.Context(), request: r, query: map[string]any{}}
+func (rt *route) read(r *http.Request, id string) (*exchange, error) {
+	c := &exchange{Context: r.Context(), request: r, id: id, query: map[string]any{}}
 	switch accept := r.Header.Get("Accept"); {
 	case accept == "":
 	default:
@@ -113,7 +114,9 @@ func (rt *route) read(r *http.Request) (*exchange, error) {
 func parameter(p *huma.Param, text string) (value any, err error) {
 	switch p.Schema.Type {
 	case huma.TypeInteger:
-		value, err = strconv.ParseInt(text, 10, 64)
+		if value, err = strconv.ParseInt(text, 10, 64); err != nil {
+			err = errors.New("write a whole number")
+		}
 	case huma.TypeBoolean:
 		if value = text == "true"; text != "true" && text != "false" {
 			err = errors.New("write true or false")
@@ -126,8 +129,9 @@ func parameter(p *huma.Param, text string) (value any, err error) {
 	}
 	found := &huma.ValidateResult{}
 	huma.Validate(nil, p.Schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, value, found)
-	if len(found.Errors) > 0 {
-		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, found.Errors[0])
+	var fault *huma.ErrorDetail
+	if errors.As(errors.Join(found.Errors...), &fault) {
+		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, fault.Message)
 	}
 	return value, nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -158,12 +157,6 @@ func (s *Server) page(c *exchange, objects []engine.Object, builtins bool) (*ans
 		}
 	}
 	return &answer{body: list}, nil
-}
-
-// compareIDs is the order of lists: the engine's.
-func compareIDs(a, b model.ID) int {
-	rank := func(k model.Kind) int { return slices.Index(model.Kinds(), k) }
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(a.VPC, b.VPC), cmp.Compare(a.Name, b.Name))
 }
 
 // continuation is what names the last resource of a page. The next one begins

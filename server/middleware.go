@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/urfave/negroni/v3"
@@ -21,51 +24,32 @@ const (
 	writeTimeout = 30 * time.Second
 
 	requestIDHeader = "X-Request-Id"
-	watchPath       = "/v1/watch"
 )
 
-// note is what the front learns of a call while others handle it.
-type note struct {
-	id     string
-	caller string
-}
-
-type noteKey struct{}
-
-// noteOf is the call's note; one of its own where there was no front.
-func noteOf(ctx context.Context) *note {
-	if n, ok := ctx.Value(noteKey{}).(*note); ok {
-		return n
-	}
-	return &note{}
-}
-
-// front is the outermost handler: it names the call and its route, recovers
-// from panics, and logs what became of it.
+// front is the outermost handler: it gives the call an id, recovers from panics,
+// and logs what became of it.
 type front struct {
 	log  *slog.Logger
 	now  func() time.Time
 	rand func() uint64
-	mux  *http.ServeMux
 }
 
 // ServeHTTP is a negroni.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 	started := f.now()
-	n := &note{id: r.Header.Get(requestIDHeader)}
-	if !sane(n.id) {
-		n.id = fmt.Sprintf("%016x", f.rand())
+	id := r.Header.Get(requestIDHeader)
+	if !sane(id) {
+		id = fmt.Sprintf("%016x", f.rand())
 	}
-	w.Header().Set(requestIDHeader, n.id)
-	r = r.WithContext(context.WithValue(r.Context(), noteKey{}, n))
-	_, r.Pattern = f.mux.Handler(r)
+	w.Header().Set(requestIDHeader, id)
+	r, c := withCall(r)
 	answer := negroni.NewResponseWriter(w)
 	defer func() {
 		if cause := recover(); cause != nil {
 			f.recovered(answer, r, cause)
 		}
-		f.log.InfoContext(r.Context(), "call", "method", r.Method, "route", r.Pattern, "status", answer.Status(), "bytes", answer.Size(),
-			"duration", f.now().Sub(started), "caller", n.caller, "request", n.id)
+		f.log.InfoContext(r.Context(), "call", "method", r.Method, "route", c.route, "status", answer.Status(), "bytes", answer.Size(),
+			"duration", f.now().Sub(started), "caller", c.principal, "request", id)
 	}()
 	next(answer, r)
 }
@@ -76,12 +60,15 @@ func (f *front) recovered(w negroni.ResponseWriter, r *http.Request, cause any) 
 	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
-	f.log.ErrorContext(r.Context(), "a handler panicked", "cause", fmt.Sprint(cause), "request", noteOf(r.Context()).id, "stack", string(debug.Stack()))
+	f.log.ErrorContext(r.Context(), "a handler panicked", "cause", fmt.Sprint(cause), "request", requestID(w), "stack", string(debug.Stack()))
 	if w.Written() {
 		panic(http.ErrAbortHandler)
 	}
-	writeProblem(w, r, newProblem(slugInternal, "this is a fault of the server: its log tells more under the request's id"))
+	writeProblem(w, newProblem(slugInternal, "this is a fault of the server: its log tells more under the request's id"))
 }
+
+// requestID is the id of the call that is being answered.
+func requestID(w http.ResponseWriter) string { return w.Header().Get(requestIDHeader) }
 
 // sane tells whether a caller's request id may go into logs and answers.
 func sane(id string) bool {
@@ -96,17 +83,23 @@ func sane(id string) bool {
 	return true
 }
 
-// noteCaller tells the front who calls.
-func noteCaller(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	noteOf(r.Context()).caller = principalOf(r.Context()).Name
-	next(w, r)
+// gate limits a call's body and time, and keeps browsers from calling for pages
+// of others.
+type gate struct {
+	local  bool // only calls by this machine's own names
+	origin *http.CrossOriginProtection
 }
 
-// bounds limits a call's body and time, and keeps browsers from calling for
-// pages of others.
-func bounds(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		writeProblem(w, r, newProblem(slugForbidden, "a browser calls for a page of another origin"))
+// ServeHTTP is a negroni.Handler.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	if err := g.origin.Check(r); err != nil {
+		writeProblem(w, newProblem(slugForbidden, "a browser calls for a page of another origin"))
+		return
+	}
+	// A page's name may be made to lead here (DNS rebinding): its origin is then
+	// the same as ours.
+	if g.local && !loopback(r.Host) {
+		writeProblem(w, newProblem(slugForbidden, "without authentication only calls to localhost are answered, not to %q", r.Host))
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -128,4 +121,13 @@ func bounds(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 func setDeadlines(control *http.ResponseController, read, write time.Time) {
 	_ = control.SetReadDeadline(read)
 	_ = control.SetWriteDeadline(write)
+}
+
+// loopback tells whether the host of a call is this machine by its own names.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }

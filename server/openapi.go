@@ -1,7 +1,6 @@
 package server
 
 import (
-	_ "embed" // the page of /docs
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,6 +17,8 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
+const openAPIType = "application/openapi+json"
+
 const schemaPrefix = "#/components/schemas/"
 
 // document is the OpenAPI document as it is put together.
@@ -27,7 +28,7 @@ type document struct {
 }
 
 func newDocument() *document {
-	registry := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
+	registry := huma.NewMapRegistry(schemaPrefix, schemaName)
 	for plain, documented := range map[reflect.Type]reflect.Type{
 		reflect.TypeFor[model.PortRange](): reflect.TypeFor[numberOrText](),
 		reflect.TypeFor[model.Protocol]():  reflect.TypeFor[numberOrText](),
@@ -47,6 +48,16 @@ func newDocument() *document {
 	}}
 	d.addKinds()
 	return d
+}
+
+// schemaName is the name of a type's component. Of two types of one name that of
+// the rows' package is marked.
+func schemaName(t reflect.Type, hint string) string {
+	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
+	if strings.HasSuffix(t.PkgPath(), "/nbdb") {
+		return "Row" + name
+	}
+	return name
 }
 
 // Types of which JSON knows more than Go's types tell.
@@ -142,6 +153,9 @@ func (d *document) add(rt route) *huma.Operation {
 	op := &huma.Operation{Method: rt.method, Path: rt.path, OperationID: rt.id, Summary: rt.summary, Description: rt.description,
 		Tags: []string{rt.tag}, Parameters: append(pathParams(rt.path), rt.params...), Responses: map[string]*huma.Response{},
 		Security: []map[string][]string{{"bearer": {}}, {"certificate": {}}}}
+	if rt.open {
+		op.Security = []map[string][]string{}
+	}
 	for _, p := range rt.params {
 		p.Schema.PrecomputeMessages()
 	}
@@ -152,9 +166,15 @@ func (d *document) add(rt route) *huma.Operation {
 		}
 	}
 	for _, status := range slices.Sorted(maps.Keys(rt.responses)) {
-		schema := &huma.MediaType{Schema: rt.responses[status]}
-		r := &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{jsonType: schema, yamlType: schema},
+		r := &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{},
 			Headers: map[string]*huma.Param{requestIDHeader: textHeader("the id of the request")}}
+		media := rt.media
+		if media == nil {
+			media = []string{jsonType, yamlType}
+		}
+		for _, kind := range media {
+			r.Content[kind] = &huma.MediaType{Schema: rt.responses[status]}
+		}
 		for _, name := range rt.headers {
 			r.Headers[name] = textHeader(headerDocs(name))
 		}
@@ -190,7 +210,7 @@ func (d *document) serve() http.HandlerFunc {
 		if err != nil {
 			panic(fmt.Errorf("encoding the OpenAPI document: %w", err))
 		}
-		w.Header().Set("Content-Type", "application/openapi+json")
+		w.Header().Set("Content-Type", openAPIType)
 		_, _ = w.Write(data)
 	}
 }

@@ -147,8 +147,8 @@ func invalidProblem(found model.Diagnostics) *Problem {
 	return p
 }
 
-func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
-	p.Instance = noteOf(r.Context()).id
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	p.Instance = requestID(w)
 	data, err := json.Marshal(p)
 	if err != nil {
 		panic(fmt.Errorf("encoding a problem: %w", err)) // plain data: a mistake in this program

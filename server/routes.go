@@ -24,6 +24,8 @@ type route struct {
 	body      map[string]*huma.Schema // by media type
 	optional  bool                    // the body may be left out
 	responses map[int]*huma.Schema
+	media     []string // of good answers; none: JSON and YAML
+	open      bool     // to everybody
 	headers   []string // of a good answer
 	problems  []int
 	handle    func(*exchange) (*answer, error)
@@ -45,7 +47,7 @@ func (s *Server) routes(o Options) *routes {
 	}
 	s.listRoutes(rs)
 	s.bulkRoutes(rs)
-	s.openRoutes(rs, o)
+	s.otherRoutes(rs, o)
 	return rs
 }
 
@@ -58,7 +60,7 @@ func (rs *routes) add(rt route) {
 			rs.fail(w, r, newProblem(slugForbidden, "the role %s is needed", rt.role))
 			return
 		}
-		c, err := rt.read(r)
+		c, err := rt.read(r, requestID(w))
 		if err == nil {
 			err = rt.nameable(r)
 		}
@@ -99,7 +101,7 @@ func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := rs.mux.Handler(r)
 	switch {
 	case path.Clean(escaped) != escaped:
-		writeProblem(w, r, newProblem(slugNotFound, "there is no such path"))
+		writeProblem(w, newProblem(slugNotFound, "there is no such path"))
 	case pattern != "":
 		rs.mux.ServeHTTP(w, r)
 	default:
@@ -107,10 +109,10 @@ func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(&own, r)
 		if own.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", own.header.Get("Allow"))
-			writeProblem(w, r, newProblem(slugMethodNotAllowed, "%s is not among %s", r.Method, own.header.Get("Allow")))
+			writeProblem(w, newProblem(slugMethodNotAllowed, "%s is not among %s", r.Method, own.header.Get("Allow")))
 			return
 		}
-		writeProblem(w, r, newProblem(slugNotFound, "there is no such path"))
+		writeProblem(w, newProblem(slugNotFound, "there is no such path"))
 	}
 }
 
@@ -128,16 +130,9 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError {
-		s.log.ErrorContext(r.Context(), "a call failed", "request", noteOf(r.Context()).id, "status", p.Status, "error", err)
+		s.log.ErrorContext(r.Context(), "a call failed", "request", requestID(w), "status", p.Status, "error", err)
 	}
-	writeProblem(w, r, p)
-}
-
-// openRoutes are those besides /v1, and the watch.
-func (s *Server) openRoutes(rs *routes, o Options) {
-	rs.mux.Handle("GET "+watchPath, s.hub)
-	rs.mux.HandleFunc("GET /openapi.json", rs.doc.serve())
-	rs.mux.HandleFunc("GET /docs", serveDocs)
+	writeProblem(w, p)
 }
 
 // problemStatuses are those that all routes below /v1 may answer.

@@ -21,6 +21,9 @@ type Options struct {
 	Tokens string
 	// Insecure lets everybody in, as an admin of all VPCs.
 	Insecure bool
+	// Local answers only calls to localhost: what keeps web pages out of a
+	// server that lets everybody in on one's own machine.
+	Local bool
 	// Metrics is where metrics are registered and served from.
 	Metrics *prometheus.Registry
 	Version any // what /version answers
@@ -38,6 +41,9 @@ type Server struct {
 	hub    *hub
 	auth   *authenticator
 	groups *groups
+
+	metrics *prometheus.Registry
+	version any
 }
 
 // New prepares a server. Run does the work beside calls.
@@ -50,16 +56,18 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	observed := *o.Engine
+	observed.Observer = m
+	o.Engine = &observed
 	s := &Server{engine: o.Engine, log: o.Log, rand: o.Rand, auth: auth, hub: newHub(o, m),
-		groups: newGroups(o.Engine.Edit, m.committed, o.Now)}
+		groups: newGroups(o.Engine.Edit, m.committed, o.Now), metrics: o.Metrics, version: o.Version}
 	routes := s.routes(o)
 	s.Handler = negroni.New(
-		&front{log: o.Log, now: o.Now, rand: o.Rand, mux: routes.mux},
+		&front{log: o.Log, now: o.Now, rand: o.Rand},
 		m,
 		auth,
-		negroni.HandlerFunc(noteCaller),
-		negroni.HandlerFunc(bounds),
-		negroni.Wrap(routes),
+		&gate{local: o.Local, origin: http.NewCrossOriginProtection()},
+		negroni.Wrap(routed(routes)),
 	)
 	return s, nil
 }

@@ -19,7 +19,7 @@ func (s *Server) await(c *exchange, nbCfg int) *engine.Pending {
 	defer cancel()
 	pending, err := s.engine.Await(ctx, wait, nbCfg)
 	if err != nil {
-		s.log.WarnContext(c, "it is not known how far a change has come", "request", noteOf(c).id, "error", err)
+		s.log.WarnContext(c, "it is not known how far a change has come", "request", c.id, "error", err)
 		return &engine.Pending{For: wait, Target: nbCfg}
 	}
 	return pending
@@ -32,7 +32,7 @@ func (s *Server) settle(c *exchange) *engine.Pending {
 	}
 	nbCfg, err := s.engine.Mark(c)
 	if err != nil {
-		s.log.WarnContext(c, "it is not known how far a change has come", "request", noteOf(c).id, "error", err)
+		s.log.WarnContext(c, "it is not known how far a change has come", "request", c.id, "error", err)
 		return &engine.Pending{For: c.wait()}
 	}
 	return s.await(c, nbCfg)

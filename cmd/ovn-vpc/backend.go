@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/client"
@@ -52,28 +54,26 @@ func (a *app) server() string {
 func (a *app) client(url string) (*client.Client, error) {
 	o := client.Options{URL: url, CACert: a.flags.serverCA, Certificate: a.flags.certificate, Key: a.flags.key,
 		Manager: a.flags.manager, Attempts: 1, UserAgent: "ovn-vpc/" + build().Version, Log: a.logger()}
-	tokens := a.flags.tokenFile
-	if tokens == "" {
-		tokens = a.getenv("OVN_VPC_TOKEN_FILE")
-	}
-	if tokens != "" {
+	if tokens := cmp.Or(a.flags.tokenFile, a.getenv("OVN_VPC_TOKEN_FILE")); tokens != "" {
 		o.Token = client.TokenFile(tokens)
 	}
 	return client.New(o)
 }
 
+// northbound says how the northbound database is reached.
+func (a *app) northbound(log *slog.Logger) nbdb.Options {
+	return nbdb.Options{Remotes: cmp.Or(a.flags.nb, a.getenv("OVN_NB_DB"), defaultNB), PrivateKey: a.flags.key,
+		Certificate: a.flags.certificate, CACert: a.flags.caCert, Logger: log}
+}
+
+// southbound are the remotes of the southbound database, "" if not known.
+func (a *app) southbound() string { return cmp.Or(a.flags.sb, a.getenv("OVN_SB_DB")) }
+
 // engine opens the northbound database, and with southbound, where its address
 // is known, that database too.
 func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, close func(), err error) {
 	log := a.logger()
-	options := nbdb.Options{Remotes: a.flags.nb, PrivateKey: a.flags.key, Certificate: a.flags.certificate,
-		CACert: a.flags.caCert, Logger: log}
-	if options.Remotes == "" {
-		options.Remotes = a.getenv("OVN_NB_DB")
-	}
-	if options.Remotes == "" {
-		options.Remotes = defaultNB
-	}
+	options := a.northbound(log)
 	nb, err := nbdb.Dial(ctx, options)
 	if err != nil {
 		return nil, nil, err
@@ -82,10 +82,7 @@ func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, cl
 	e.Log, e.Progress = log, a.progress()
 	e.SchemaVersion = func() string { return nb.Schema().Version() }
 	close = nb.Close
-	options.Remotes, options.Database = a.flags.sb, nbdb.Southbound
-	if options.Remotes == "" {
-		options.Remotes = a.getenv("OVN_SB_DB")
-	}
+	options.Remotes, options.Database = a.southbound(), nbdb.Southbound
 	if !southbound || options.Remotes == "" {
 		return e, close, nil
 	}

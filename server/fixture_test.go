@@ -201,3 +201,21 @@ func compact(t *testing.T, text string) string {
 	require.NoError(t, json.Compact(&b, []byte(text)))
 	return b.String()
 }
+
+// serveInsecure is a further server on the same database.
+func serveInsecure(t *testing.T, s *lab.Sandbox) *fixture {
+	t.Helper()
+	return serve(t, s, server.Options{Insecure: true})
+}
+
+// parallel runs n of do at once and demands that none fails.
+func parallel(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- do(i) }()
+	}
+	for range n {
+		require.NoError(t, <-errs)
+	}
+}

@@ -71,7 +71,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		watchers:  gauge("watch_subscribers", "Watches that are open."),
 		levels:    newLevels(),
 	}
-	for _, o := range engine.Outcomes() {
+	for _, o := range engine.CommitResults() {
 		m.transactions.WithLabelValues(string(o))
 	}
 	var errs []error
@@ -136,7 +136,7 @@ func (m *metrics) Committed(t engine.Transaction) {
 	m.transactions.WithLabelValues(string(t.Result)).Inc()
 	m.operations.Observe(float64(t.Size))
 	m.commitTime.Observe(t.Took.Seconds())
-	if t.Result == engine.Conflict {
+	if t.Result == engine.CommitConflict {
 		m.conflicts.Inc()
 	}
 }

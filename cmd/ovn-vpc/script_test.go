@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts of testdata/script, each on a northbound
-// database of its own; those named offline-* have none. Besides testscript's
-// own commands they know:
+// database of its own; those named offline-* have none, those named still-* one
+// without ovn-northd. Besides testscript's own commands they know:
 //
 //	exits CODE PROGRAM...  runs a program that has to end with the code
 //	nbctl ...              ovn-nbctl on the database
@@ -32,13 +32,10 @@ func TestMain(m *testing.M) {
 //	connected SOCKET       waits until somebody has connected to it
 func TestScript(t *testing.T) {
 	for _, file := range scripts(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+		name := scriptName(file)
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if strings.HasPrefix(filepath.Base(file), "offline-") {
-				runScript(t, file, nil)
-				return
-			}
-			runScript(t, file, labtest.NewTestSandbox(t, lab.SandboxOptions{}))
+			runScript(t, file, scriptSandbox(t, name))
 		})
 	}
 }
@@ -48,6 +45,16 @@ func scripts(t *testing.T) []string {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	return files
+}
+
+func scriptName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
+
+// scriptSandbox is the sandbox that a script asks for by its name, nil for none.
+func scriptSandbox(t *testing.T, name string) *lab.Sandbox {
+	if strings.HasPrefix(name, "offline-") {
+		return nil
+	}
+	return labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: strings.HasPrefix(name, "still-")})
 }
 
 // runScript runs one script, on a sandbox if there is one.

@@ -3,9 +3,10 @@ package main
 import (
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/lab"
-	"github.com/ovn-vpc/ovn-vpc/lab/labtest"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 	"github.com/ovn-vpc/ovn-vpc/server"
 )
@@ -25,30 +25,40 @@ import (
 // Those named offline-* ask nobody.
 func TestScriptThroughServer(t *testing.T) {
 	for _, file := range scripts(t) {
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		name := scriptName(file)
 		if strings.HasPrefix(name, "offline-") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := labtest.NewTestSandbox(t, lab.SandboxOptions{})
-			runScript(t, file, s, "OVN_VPC_SERVER="+serve(t, s))
+			s := scriptSandbox(t, name)
+			url, calls := serve(t, s)
+			t.Cleanup(func() { require.Positive(t, calls.Load(), "no command has asked the server") })
+			runScript(t, file, s, "OVN_VPC_SERVER="+url)
 		})
 	}
 }
 
-func serve(t *testing.T, s *lab.Sandbox) string {
+// serve is a server on a sandbox, with the number of calls that it has had.
+func serve(t *testing.T, s *lab.Sandbox) (url string, calls *atomic.Int64) {
 	nb, err := nbdb.Dial(t.Context(), nbdb.Options{Remotes: s.NB()})
 	require.NoError(t, err)
 	t.Cleanup(nb.Close)
-	sb, err := nbdb.Dial(t.Context(), nbdb.Options{Remotes: s.SB(), Database: nbdb.Southbound})
-	require.NoError(t, err)
-	t.Cleanup(sb.Close)
 	e := engine.New(nb, "default", "server")
-	e.SB = sb
-	h, err := server.New(server.Options{Engine: e, Insecure: true, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: time.Now, Rand: rand.Uint64})
+	if s.SB() != "" {
+		sb, err := nbdb.Dial(t.Context(), nbdb.Options{Remotes: s.SB(), Database: nbdb.Southbound})
+		require.NoError(t, err)
+		t.Cleanup(sb.Close)
+		e.SB = sb
+	}
+	h, err := server.New(server.Options{Engine: e, Insecure: true, Metrics: prometheus.NewRegistry(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: time.Now, Rand: rand.Uint64})
 	require.NoError(t, err)
-	web := httptest.NewServer(h)
+	calls = &atomic.Int64{}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		h.ServeHTTP(w, r)
+	}))
 	t.Cleanup(web.Close)
-	return web.URL
+	return web.URL, calls
 }

@@ -15,6 +15,8 @@ type wish struct {
 	remove []model.ID
 	// cascade removes the users of what is removed too.
 	cascade bool
+	// exact are those of remove that must be as they were read.
+	exact []model.ID
 	// prune removes what this manager brought into the VPCs of put and is not
 	// in put.
 	prune bool
@@ -26,6 +28,7 @@ type desire struct {
 	resources map[model.ID]*model.Resource // all of the scope, as it is to be
 	input     []*model.Resource            // those of the wish, as they are to be
 	removed   []*model.Resource            // as they are stored
+	exact     []model.ID
 	found     model.Diagnostics
 }
 
@@ -43,12 +46,12 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources)}
+	d := &desire{world: w, resources: maps.Clone(w.resources), exact: wish.exact}
 	for _, r := range wish.put {
 		put := asInput(r)
 		put.Manager = e.Manager
 		if old := w.before(r.ID()); old != nil {
-			put.Manager = old.Manager
+			put.Manager, put.Request = old.Manager, old.Request
 		}
 		d.resources[r.ID()] = put
 		d.input = append(d.input, put)
@@ -128,10 +131,25 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 		stored := d.world.before(id)
 		d.removed = append(d.removed, stored)
 		if left := users[id]; len(left) > 0 {
-			d.found = append(d.found, fault(stored, "it is in use by %s",
-				"delete those first, or delete with --cascade", listIDs(left)))
+			found := fault(stored, "it is in use by %s", "delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse)
+			if !slices.ContainsFunc(left, func(user model.ID) bool { return d.world.resources[user] != nil }) {
+				found = found.With(d.resources[left[0]])
+			}
+			d.found = append(d.found, found)
 		}
 	}
+	d.dropTaken()
+}
+
+// dropTaken refuses resources of the input that a cascade would take along.
+func (d *desire) dropTaken() {
+	d.input = slices.DeleteFunc(d.input, func(r *model.Resource) bool {
+		if d.resources[r.ID()] != nil {
+			return false
+		}
+		d.found = append(d.found, r.Fault("", "what it belongs to is deleted at the same time", "").Coded(model.CodeInUse))
+		return true
+	})
 }
 
 // names tells whether a resource only names another one as a far side: a list
@@ -169,7 +187,7 @@ func (d *desire) forgetTiers(gone map[model.ID]bool) {
 			put := asInput(r)
 			put.Spec = &left
 			d.resources[r.ID()] = put
-			d.input = append(d.input, put)
+			d.input = append(slices.DeleteFunc(d.input, func(x *model.Resource) bool { return x.ID() == r.ID() }), put)
 		}
 	}
 }

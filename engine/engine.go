@@ -27,6 +27,7 @@ type Store interface {
 type Southbound interface {
 	ReadBindings(ctx context.Context, ports ...string) (map[string]nbdb.Binding, error)
 	ReadChassis(ctx context.Context) ([]nbdb.Chassis, error)
+	ReadBehind(ctx context.Context, nbCfg int) ([]string, error)
 }
 
 // Engine works on one northbound database for one installation. It keeps no
@@ -50,6 +51,13 @@ type Engine struct {
 // New makes an engine with the system's clock and randomness.
 func New(nb Store, owner, manager string) *Engine {
 	return &Engine{NB: nb, Owner: owner, Manager: manager, Now: time.Now, Rand: rand.Uint64, Log: slog.New(slog.DiscardHandler)}
+}
+
+// As is the same engine for another manager.
+func (e *Engine) As(manager string) *Engine {
+	other := *e
+	other.Manager = manager
+	return &other
 }
 
 // InvalidError is an input that was refused: all its faults, nothing written.
@@ -83,8 +91,13 @@ func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
 func stale(err error) bool {
 	var conflict *nbdb.ConflictError
 	var constraint *nbdb.ConstraintError
+	return errors.As(err, &conflict) || errors.As(err, &constraint) || unknown(err)
+}
+
+// unknown tells whether a transaction may have been committed or not.
+func unknown(err error) bool {
 	var unknown *nbdb.UnknownOutcomeError
-	return errors.As(err, &conflict) || errors.As(err, &constraint) || errors.As(err, &unknown)
+	return errors.As(err, &unknown)
 }
 
 // invalid is the error for diagnostics that hold an error, else nil.

@@ -79,7 +79,30 @@ type Filter struct {
 	Up      *bool
 }
 
+// Matches tells whether the filter chooses an object.
+func (f Filter) Matches(o Object) bool {
+	if !f.matches(o.Resource) {
+		return false
+	}
+	if !f.ofAttachments() {
+		return true
+	}
+	spec, st := o.Resource.Spec.(*model.AttachmentSpec), o.Status.(*AttachmentStatus)
+	return (f.Chassis == "" || f.Chassis == spec.Chassis || f.Chassis == spec.MigratingTo || f.Chassis == st.Chassis) &&
+		(f.Up == nil || *f.Up == (st.Up != nil && *st.Up))
+}
+
+// ofAttachments tells whether the filter can choose attachments alone.
+func (f Filter) ofAttachments() bool { return f.Tier != "" || f.Chassis != "" || f.Up != nil }
+
+// matches is Matches as far as the status doesn't matter.
 func (f Filter) matches(r *model.Resource) bool {
+	if f.ofAttachments() {
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok || f.Tier != "" && f.Tier != spec.Tier {
+			return false
+		}
+	}
 	id := r.ID()
 	if f.Kind != "" && id.Kind != f.Kind || f.Name != "" && id.Name != f.Name {
 		return false
@@ -112,10 +135,14 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		}
 	}
 	st.count()
+	st.findPorts()
 	var out []Object
 	for _, r := range sorted(w.withBuiltins()) {
-		if f.matches(r) {
-			out = append(out, Object{Resource: r, Status: st.of(r)})
+		if !f.matches(r) {
+			continue
+		}
+		if o := (Object{Resource: r, Status: st.of(r)}); f.Matches(o) {
+			out = append(out, o)
 		}
 	}
 	return out, nil
@@ -150,7 +177,6 @@ type statuses struct {
 func (s *statuses) count() {
 	s.vpcs, s.tiers = map[string]*VPCStatus{}, map[tierID][]*model.AttachmentSpec{}
 	s.lists, s.offered = map[model.ID][]string{}, map[string][]string{}
-	s.ports = map[string]*nbdb.LogicalSwitchPort{}
 	for _, r := range sorted(s.world.resources) {
 		v := s.vpcs[vpcOf(r.ID())]
 		if v == nil {
@@ -174,6 +200,10 @@ func (s *statuses) count() {
 			s.tiers[id] = append(s.tiers[id], spec)
 		}
 	}
+}
+
+func (s *statuses) findPorts() {
+	s.ports = map[string]*nbdb.LogicalSwitchPort{}
 	for _, p := range nbdb.All[*nbdb.LogicalSwitchPort](s.world.state) {
 		s.ports[p.Name] = p
 	}

@@ -40,7 +40,7 @@ const (
 // Outcomes are all of them.
 func Outcomes() []Outcome { return []Outcome{Landed, Conflict, Unknown, Failed} }
 
-func outcome(err error) Outcome {
+func outcomeOf(err error) Outcome {
 	var unknown *nbdb.UnknownOutcomeError
 	switch {
 	case err == nil:
@@ -65,7 +65,7 @@ func (e *Engine) commit(ctx context.Context, p nbdb.Plan, bump bool) (nbCfg int,
 	start := e.Now()
 	nbCfg, err = e.NB.Commit(ctx, p, bump)
 	if e.Observer != nil {
-		e.Observer.Committed(Transaction{outcome(err), len(p.Rows) + len(p.Edges) + len(p.Entries), e.Now().Sub(start)})
+		e.Observer.Committed(Transaction{outcomeOf(err), len(p.Rows) + len(p.Edges) + len(p.Entries), e.Now().Sub(start)})
 	}
 	return nbCfg, err
 }

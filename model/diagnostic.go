@@ -29,6 +29,23 @@ type Diagnostic struct {
 	Problem  string `json:"problem"`
 	Fix      string `json:"fix,omitempty"`
 	Code     Code   `json:"code,omitempty"`
+	// Against is another resource of the input without which there were no
+	// fault, if it is one such.
+	Against ID `json:"-"`
+}
+
+// Coded is the diagnostic with a code.
+func (d Diagnostic) Coded(code Code) Diagnostic {
+	d.Code = code
+	return d
+}
+
+// With is the diagnostic of a fault that another resource has a part in.
+func (d Diagnostic) With(other *Resource) Diagnostic {
+	if other.Source != nil {
+		d.Against = other.ID()
+	}
+	return d
 }
 
 // Code names those faults that are no fault of the input by itself.

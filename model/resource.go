@@ -56,7 +56,8 @@ type Resource struct {
 	// beside the spec, not in it, and no part of documents.
 	Manager string
 	// Request marks the request that created the resource, so that it is known
-	// when it comes again ("" for none). It is kept beside the spec, like Manager, and never changes.
+	// when it comes again ("" for none; ValidRequest). It is kept beside the spec,
+	// like Manager, and never changes.
 	Request string
 	// Source is where the resource was read, nil for one from the database.
 	Source *Source
@@ -88,6 +89,16 @@ func (r *Resource) Scope() string {
 		return r.Metadata.Name
 	}
 	return r.Metadata.VPC
+}
+
+// maxRequest bounds Resource.Request.
+const maxRequest = 64
+
+// ValidRequest tells whether a text can mark a request: at most 64 letters,
+// digits, hyphens and spaces.
+func ValidRequest(text string) bool {
+	return len(text) <= maxRequest && strings.Trim(text, "- 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" &&
+		strings.TrimSpace(text) == text
 }
 
 // Check reports what is wrong with the resource by itself. Load has done it

@@ -48,25 +48,28 @@ func (c *Client) holdWhile(ctx context.Context, column string, value int) error 
 		slice = min(slice, time.Until(deadline))
 	}
 	milliseconds := max(1, int(slice.Milliseconds()))
-	results, sent, err := c.transact(ctx, func(*Schema) ([]ovsdb.Operation, error) {
-		where := []ovsdb.Condition{{Column: column, Function: ovsdb.ConditionEqual, Value: value}}
-		op := wait(TableNBGlobal, where, []string{column}, ovsdb.WaitConditionNotEqual, ovsdb.Row{column: value})
-		op.Timeout = &milliseconds
-		return []ovsdb.Operation{op}, nil
-	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil && sent {
-		// The next read connects anew.
-		c.log.DebugContext(ctx, "waiting again after a broken connection", "error", err)
+	// A call that is cut short takes the connection along, which others use
+	// too: when ctx ends it runs out beside us.
+	calm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*waitSlice)
+	return beside(ctx, func() error {
+		defer cancel()
+		results, sent, err := c.transact(calm, func(*Schema) ([]ovsdb.Operation, error) {
+			where := []ovsdb.Condition{{Column: column, Function: ovsdb.ConditionEqual, Value: value}}
+			op := wait(TableNBGlobal, where, []string{column}, ovsdb.WaitConditionNotEqual, ovsdb.Row{column: value})
+			op.Timeout = &milliseconds
+			return []ovsdb.Operation{op}, nil
+		})
+		if err != nil && sent {
+			// The next read connects anew.
+			c.log.DebugContext(ctx, "waiting again after a broken connection", "error", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r := results[0]; r.Error != "" && r.Error != timedOut {
+			return fmt.Errorf("the database refused to wait: %s: %s", r.Error, r.Details)
+		}
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if r := results[0]; r.Error != "" && r.Error != timedOut {
-		return fmt.Errorf("the database refused to wait: %s: %s", r.Error, r.Details)
-	}
-	return nil
+	})
 }

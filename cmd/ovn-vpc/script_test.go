@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ovn-vpc": main})
+	testscript.Main(m, map[string]func(){"ovn-vpc": main, "http": httpMain})
 }
 
 // TestScript runs the scripts of testdata/script, each on a northbound
@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 //	nbctl ...              ovn-nbctl on the database
 //	silent SOCKET          listens on a unix socket and never answers
 //	connected SOCKET       waits until somebody has connected to it
+//	freeport VARIABLE      sets it to a port that nobody listens on
+//
+// and the program `http` (httpMain).
 func TestScript(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	require.NoError(t, err)
@@ -41,7 +44,7 @@ func TestScript(t *testing.T) {
 			t.Parallel()
 			vars := []string{"EXAMPLES=" + examples, "BOX=" + filepath.Join(labtest.TempDir(t), "box"), "HOME=" + t.TempDir()}
 			quiet := silence{}
-			commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await}
+			commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
 			if !strings.HasPrefix(filepath.Base(file), "offline-") {
 				s := labtest.NewTestSandbox(t, lab.SandboxOptions{})
 				vars = append(vars, s.Env()...)

@@ -297,13 +297,17 @@ func namesOf(r *model.Resource) []usedName {
 
 // checkVersion refuses what the server's OVN is too old for.
 func (e *Engine) checkVersion(d *desire) {
-	if e.SchemaVersion == "" || !older(e.SchemaVersion, 6, 3) {
+	if e.SchemaVersion == nil {
+		return
+	}
+	version := e.SchemaVersion()
+	if !older(version, 6, 3) {
 		return
 	}
 	for _, r := range d.input {
 		if spec, ok := r.Spec.(*model.AttachmentSpec); ok && spec.MigratingTo != "" {
 			d.found = append(d.found, r.Fault("spec.migratingTo",
-				"live migration needs OVN 22.09 or newer; the database has schema "+e.SchemaVersion, "upgrade OVN, or change spec.chassis"))
+				"live migration needs OVN 22.09 or newer; the database has schema "+version, "upgrade OVN, or change spec.chassis"))
 		}
 	}
 }

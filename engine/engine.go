@@ -40,8 +40,8 @@ type Engine struct {
 	Now     func() time.Time
 	Rand    func() uint64 // spreads retries
 	Log     *slog.Logger
-	// SchemaVersion is the server's, such as 7.0.0, "" if not known.
-	SchemaVersion string
+	// SchemaVersion tells the server's, such as 7.0.0, "" if not known; nil: it isn't.
+	SchemaVersion func() string
 	// Progress is told of each transaction that landed; nil for nobody.
 	Progress func(done, total int)
 	// Observer is told of plans and transactions; nil for nobody.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,8 @@ func (a *app) root() *cobra.Command {
 	a.help = "ovn-vpc"
 	a.globalFlags(root)
 	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.getCommand(), a.describeCommand(),
-		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.tokenCommand(), a.versionCommand())
+		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
+		a.tokenCommand(), a.versionCommand())
 	return root
 }
 
@@ -179,29 +181,29 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 }
 
+// northbound says how the northbound database is reached.
+func (a *app) northbound(log *slog.Logger) nbdb.Options {
+	return nbdb.Options{Remotes: cmp.Or(a.flags.nb, a.getenv("OVN_NB_DB"), defaultNB), PrivateKey: a.flags.key,
+		Certificate: a.flags.certificate, CACert: a.flags.caCert, Logger: log}
+}
+
+// southbound are the remotes of the southbound database, "" if not known.
+func (a *app) southbound() string { return cmp.Or(a.flags.sb, a.getenv("OVN_SB_DB")) }
+
 // connect opens the northbound database, and with southbound, where its
 // address is known, that database too. The caller ends with close.
 func (a *app) connect(ctx context.Context, southbound bool) (e *engine.Engine, close func(), err error) {
 	log := a.logger()
-	options := nbdb.Options{Remotes: a.flags.nb, PrivateKey: a.flags.key, Certificate: a.flags.certificate,
-		CACert: a.flags.caCert, Logger: log}
-	if options.Remotes == "" {
-		options.Remotes = a.getenv("OVN_NB_DB")
-	}
-	if options.Remotes == "" {
-		options.Remotes = defaultNB
-	}
+	options := a.northbound(log)
 	nb, err := nbdb.Dial(ctx, options)
 	if err != nil {
 		return nil, nil, err
 	}
 	e = engine.New(nb, a.flags.owner, a.flags.manager)
-	e.Log, e.SchemaVersion, e.Progress = log, nb.Schema().Version(), a.progress()
+	e.Log, e.Progress = log, a.progress()
+	e.SchemaVersion = func() string { return nb.Schema().Version() }
 	close = nb.Close
-	options.Remotes, options.Database = a.flags.sb, nbdb.Southbound
-	if options.Remotes == "" {
-		options.Remotes = a.getenv("OVN_SB_DB")
-	}
+	options.Remotes, options.Database = a.southbound(), nbdb.Southbound
 	if !southbound || options.Remotes == "" {
 		return e, close, nil
 	}

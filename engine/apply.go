@@ -167,6 +167,7 @@ func (r *runner) land(ctx context.Context, plan planner) error {
 			return r.unplanned(err)
 		}
 		if err == nil {
+			r.engine.planned(attempt)
 			err = r.commit(ctx, p)
 		}
 		r.last = err
@@ -298,7 +299,7 @@ func (r *runner) transact(ctx context.Context, p *Plan, tx nbdb.Plan, last bool)
 	}
 	deletes := removesDatapath(tx) && p.northd
 	bump := deletes || last && r.bump
-	nbCfg, err := r.engine.NB.Commit(ctx, tx, bump)
+	nbCfg, err := r.engine.commit(ctx, tx, bump)
 	if err != nil {
 		return err
 	}
@@ -321,7 +322,7 @@ func (r *runner) awaitNorthd(ctx context.Context, p *Plan) {
 	if target == 0 {
 		target = p.nbCfg
 	}
-	if err := r.engine.NB.WaitCfg(brief, WaitSB.column(), target); err != nil && ctx.Err() == nil {
+	if err := r.engine.waitCfg(brief, WaitSB, target); err != nil && ctx.Err() == nil {
 		r.engine.Log.Warn("ovn-northd doesn't answer; going on", "error", err)
 	}
 	r.deleted = false
@@ -331,7 +332,7 @@ func (r *runner) awaitNorthd(ctx context.Context, p *Plan) {
 // transaction that counts it up is what tells that all before it has arrived.
 func (r *runner) target(ctx context.Context) (int, error) {
 	if r.nbCfg == 0 {
-		n, err := r.engine.NB.Commit(ctx, nbdb.Plan{}, true)
+		n, err := r.engine.commit(ctx, nbdb.Plan{}, true)
 		if err != nil {
 			return 0, fmt.Errorf("asking whether everything has arrived: %w", err)
 		}
@@ -349,7 +350,7 @@ func (r *runner) settle(ctx context.Context, wait Wait) error {
 	if err != nil {
 		return err
 	}
-	if err := r.engine.NB.WaitCfg(ctx, wait.column(), target); err != nil {
+	if err := r.engine.waitCfg(ctx, wait, target); err != nil {
 		return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: %w", wait, err)
 	}
 	return nil

@@ -27,7 +27,7 @@ func (e *Engine) Await(ctx context.Context, wait Wait, nbCfg int) (*Pending, err
 	if !wait.any() {
 		return nil, nil
 	}
-	err := e.NB.WaitCfg(ctx, wait.column(), nbCfg)
+	err := e.waitCfg(ctx, wait, nbCfg)
 	switch {
 	case err == nil:
 		return nil, nil

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -21,36 +20,37 @@ type Observer interface {
 
 // Transaction is one that was sent to the northbound database.
 type Transaction struct {
-	Result Outcome
+	Result CommitResult
 	Size   int // rows, references and map entries changed
 	Took   time.Duration
 }
 
-// Outcome is what became of a transaction.
-type Outcome string
+// CommitResult is what became of a transaction.
+type CommitResult string
 
-// The outcomes.
+// The results of a commit.
 const (
-	Landed   Outcome = "landed"
-	Conflict Outcome = "conflict" // refused: the database has changed since it was planned
-	Unknown  Outcome = "unknown"  // the answer never came
-	Failed   Outcome = "failed"
+	CommitLanded   CommitResult = "landed"
+	CommitConflict CommitResult = "conflict" // refused: the database has changed since it was planned
+	CommitUnknown  CommitResult = "unknown"  // the answer never came
+	CommitFailed   CommitResult = "failed"
 )
 
-// Outcomes are all of them.
-func Outcomes() []Outcome { return []Outcome{Landed, Conflict, Unknown, Failed} }
+// CommitResults are all of them.
+func CommitResults() []CommitResult {
+	return []CommitResult{CommitLanded, CommitConflict, CommitUnknown, CommitFailed}
+}
 
-func outcomeOf(err error) Outcome {
-	var unknown *nbdb.UnknownOutcomeError
+func commitResult(err error) CommitResult {
 	switch {
 	case err == nil:
-		return Landed
-	case errors.As(err, &unknown):
-		return Unknown
+		return CommitLanded
+	case unknown(err):
+		return CommitUnknown
 	case stale(err):
-		return Conflict
+		return CommitConflict
 	}
-	return Failed
+	return CommitFailed
 }
 
 // planned tells the observer of a plan.
@@ -65,7 +65,7 @@ func (e *Engine) commit(ctx context.Context, p nbdb.Plan, bump bool) (nbCfg int,
 	start := e.Now()
 	nbCfg, err = e.NB.Commit(ctx, p, bump)
 	if e.Observer != nil {
-		e.Observer.Committed(Transaction{outcomeOf(err), len(p.Rows) + len(p.Edges) + len(p.Entries), e.Now().Sub(start)})
+		e.Observer.Committed(Transaction{commitResult(err), len(p.Rows) + len(p.Edges) + len(p.Entries), e.Now().Sub(start)})
 	}
 	return nbCfg, err
 }

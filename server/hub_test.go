@@ -180,8 +180,10 @@ func TestWatchersSeeTheState(t *testing.T) {
 				h.Reset(all)
 				require.LessOrEqual(t, h.sequence, before+4, "only what differs is a change")
 			},
-			"send":    func(t *rapid.T) { rapid.SampledFrom(clients).Draw(t, "client").send() },
-			"receive": func(t *rapid.T) { rapid.SampledFrom(clients).Draw(t, "client").receive(rapid.IntRange(1, 3).Draw(t, "n")) },
+			"send": func(t *rapid.T) { rapid.SampledFrom(clients).Draw(t, "client").send() },
+			"receive": func(t *rapid.T) {
+				rapid.SampledFrom(clients).Draw(t, "client").receive(rapid.IntRange(1, 3).Draw(t, "n"))
+			},
 			"reconnect": func(t *rapid.T) {
 				c := rapid.SampledFrom(clients).Draw(t, "client")
 				c.disconnect()
@@ -215,7 +217,9 @@ func TestOnlyTheNewestStateWaits(t *testing.T) {
 	h := newTestHub(t)
 	j, err := h.join(criteria{who: everybody(), chassis: "h1"}, true, nil)
 	require.NoError(t, err)
-	put := func(name, chassis, label string) { h.Change([]engine.Event{{After: attachment("a", name, "t", chassis, label)}}) }
+	put := func(name, chassis, label string) {
+		h.Change([]engine.Event{{After: attachment("a", name, "t", chassis, label)}})
+	}
 	remove := func(name string) { h.Change([]engine.Event{{Before: attachment("a", name, "t", "", "")}}) }
 
 	for i := range 1000 {

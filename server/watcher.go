@@ -124,17 +124,10 @@ func (w *watcher) offer(c change) {
 // take gives what waits, in the order of the last changes, and whether the client
 // is still served: one for which too much has waited is not.
 func (w *watcher) take() ([]notice, bool) {
-	w.mu.Lock()
-	if w.waiting == nil {
-		w.mu.Unlock()
+	taken, from, to := w.swap()
+	if taken == nil {
 		return nil, false
 	}
-	taken, from, to := w.waiting, w.told, w.seen
-	w.told = w.seen
-	if len(taken) > 0 {
-		w.waiting = map[model.ID]*waiting{}
-	}
-	w.mu.Unlock()
 	batch := make([]notice, 0, len(taken))
 	for _, n := range taken {
 		event, object := modified, n.after
@@ -151,4 +144,16 @@ func (w *watcher) take() ([]notice, bool) {
 		batch[len(batch)-1].place = place{to, to, to}
 	}
 	return batch, true
+}
+
+// swap gives what waits, to be kept by the caller, and the changes that it stands
+// for: those after from up to to.
+func (w *watcher) swap() (taken map[model.ID]*waiting, from, to uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if taken = w.waiting; taken != nil {
+		w.waiting = map[model.ID]*waiting{}
+	}
+	from, w.told = w.told, w.seen
+	return taken, from, w.seen
 }

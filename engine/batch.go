@@ -176,7 +176,6 @@ func (b *batch) wish(open []int) wish {
 		}
 		if o.remove {
 			all.remove = append(all.remove, b.edits[i].ID)
-			all.exact = append(all.exact, b.edits[i].ID)
 			all.cascade = all.cascade || b.edits[i].Cascade
 		}
 	}

@@ -24,9 +24,6 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 		g.digest(model.ID{Kind: model.KindTier, VPC: g.vpc, Name: c.after.Spec.(*model.AttachmentSpec).Tier})
 		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
 	}
-	if c.after == nil && slices.Contains(g.desire.exact, c.id) {
-		g.port(c)
-	}
 	if c.after == nil || !claims(c) {
 		return
 	}
@@ -43,15 +40,6 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 	tier := g.desire.resources[id].Spec.(*model.TierSpec)
 	if !lockedByRow(g.vpc, tier, spec) {
 		g.exclusive(spec.Tier, registry, epoch)
-	}
-}
-
-// port relies on an attachment being as it was read.
-func (g *guarder) port(c *change) {
-	for _, r := range c.have.Rows {
-		if value := r.IDs()[translate.KeyDigest]; value != "" {
-			g.add("digest "+c.id.String(), nbdb.Guard{Table: r.Table(), Row: r.ID(), Includes: map[string]string{translate.KeyDigest: value}})
-		}
 	}
 }
 

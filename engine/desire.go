@@ -15,8 +15,6 @@ type wish struct {
 	remove []model.ID
 	// cascade removes the users of what is removed too.
 	cascade bool
-	// exact are those of remove that must be as they were read.
-	exact []model.ID
 	// prune removes what this manager brought into the VPCs of put and is not
 	// in put.
 	prune bool
@@ -28,7 +26,6 @@ type desire struct {
 	resources map[model.ID]*model.Resource // all of the scope, as it is to be
 	input     []*model.Resource            // those of the wish, as they are to be
 	removed   []*model.Resource            // as they are stored
-	exact     []model.ID
 	found     model.Diagnostics
 }
 
@@ -46,7 +43,7 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources), exact: wish.exact}
+	d := &desire{world: w, resources: maps.Clone(w.resources)}
 	for _, r := range wish.put {
 		put := asInput(r)
 		put.Manager = e.Manager

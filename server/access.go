@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,7 +143,7 @@ func (a *authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request, next h
 	c, ok := a.identify(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		deny(w, http.StatusUnauthorized, "unauthenticated", "a valid bearer token or client certificate is needed")
+		writeProblem(w, newProblem(slugUnauthenticated, "a valid bearer token or client certificate is needed"))
 		return
 	}
 	if call := callOf(r.Context()); call != nil {
@@ -247,15 +246,4 @@ func (a *authenticator) load() error {
 		gone.revoke()
 	}
 	return nil
-}
-
-// deny answers with a problem (RFC 9457).
-func deny(w http.ResponseWriter, status int, slug, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	// An error means that the caller has gone.
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type": "urn:ovn-vpc:problem:" + slug, "title": http.StatusText(status), "status": status, "detail": detail,
-		"instance": w.Header().Get("X-Request-Id"),
-	})
 }

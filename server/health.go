@@ -14,7 +14,7 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 // northbound database isn't followed, and from the beginning of the stop on.
 func (h *hub) readyz(w http.ResponseWriter, _ *http.Request) {
 	if err := h.ready(); err != nil {
-		deny(w, http.StatusServiceUnavailable, "unavailable", err.Error())
+		writeProblem(w, newProblem(slugUnavailable, "%s", err))
 		return
 	}
 	answerJSON(w, map[string]string{"status": "ready"})

@@ -57,7 +57,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		inFlight:   gauge("http_requests_in_flight", "Requests that are being answered, watches left out."),
 		groupCalls: histogram("group_commit_calls", "Calls on attachments that were committed together.", prometheus.ExponentialBuckets(1, 2, 7)),
 		groupTime:  histogram("group_commit_duration_seconds", "Time to plan and commit calls on attachments together, repetitions included.", seconds),
-		plans:      counter("plans_total", "Plans made."),
+		plans:      counter("plans_total", "Plans made to be committed."),
 		replans:    counter("replans_total", "Plans made again since the database had changed."),
 		conflicts:  counter("conflicts_total", "Transactions refused by the database since it had changed after the plan."),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: space, Name: "transactions_total",

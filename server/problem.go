@@ -36,6 +36,7 @@ const (
 	slugInternal         slug = "internal"
 	slugUnavailable      slug = "unavailable"
 	slugTimeout          slug = "timeout"
+	slugTooManyWatches   slug = "too-many-watches"
 )
 
 // retryAfter is how many seconds a caller should leave a database that does
@@ -79,6 +80,8 @@ func (s slug) kind() (status int, title string) {
 		return http.StatusServiceUnavailable, "The database can't be reached"
 	case slugTimeout:
 		return http.StatusGatewayTimeout, "The outcome was not known in time"
+	case slugTooManyWatches:
+		return http.StatusTooManyRequests, "Too many watches are open"
 	}
 	return http.StatusInternalServerError, "The server failed"
 }
@@ -153,7 +156,7 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	if err != nil {
 		panic(fmt.Errorf("encoding a problem: %w", err)) // plain data: a mistake in this program
 	}
-	if p.Status == http.StatusServiceUnavailable {
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.Header().Set("Content-Type", problemType)

@@ -56,24 +56,28 @@ func (rs *routes) add(rt route) {
 	op := rs.doc.add(rt)
 	rs.adapter.Handle(op, func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
-		if rt.role != "" && !may(r.Context(), rt.role, r.PathValue("vpc")) {
-			rs.fail(w, r, newProblem(slugForbidden, "the role %s is needed", rt.role))
-			return
-		}
-		c, err := rt.read(r, requestID(w))
-		if err == nil {
-			err = rt.nameable(r)
-		}
-		if err == nil {
-			var a *answer
-			if a, err = rt.handle(c); err == nil {
-				err = c.write(w, a)
-			}
-		}
-		if err != nil {
+		if err := rt.serve(w, r); err != nil {
 			rs.fail(w, r, err)
 		}
 	})
+}
+
+func (rt *route) serve(w http.ResponseWriter, r *http.Request) error {
+	if err := rt.nameable(r); err != nil {
+		return err
+	}
+	if rt.role != "" && !may(r.Context(), rt.role, r.PathValue("vpc")) {
+		return newProblem(slugForbidden, "the role %s is needed", rt.role)
+	}
+	c, err := rt.read(r, requestID(w))
+	if err != nil {
+		return err
+	}
+	a, err := rt.handle(c)
+	if err != nil {
+		return err
+	}
+	return c.write(w, a)
 }
 
 // label is what names of resources look like (RFC 1123).

@@ -19,9 +19,6 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// watchRetry is when a client that isn't served now may come again.
-const watchRetry = 5 * time.Second
-
 // ServeHTTP is GET /v1/watch: server-sent events (HTML Living Standard, 9.2).
 //
 // The state comes first, as events added, without IDs since they can't be resumed
@@ -35,21 +32,20 @@ const watchRetry = 5 * time.Second
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	criteria, initial, resume, err := watchParameters(r)
 	if err != nil {
-		deny(w, http.StatusBadRequest, "malformed", err.Error())
+		writeProblem(w, newProblem(slugMalformed, "%s", err))
 		return
 	}
 	if criteria.vpc != "" && !may(r.Context(), Viewer, criteria.vpc) {
-		deny(w, http.StatusForbidden, "forbidden", "this takes a viewer of the VPC")
+		writeProblem(w, newProblem(slugForbidden, "the role %s is needed in the VPC", Viewer))
 		return
 	}
 	j, err := h.join(criteria, initial, resume)
 	if err != nil {
-		w.Header().Set("Retry-After", strconv.Itoa(int(watchRetry.Seconds())))
+		kind := slugUnavailable
 		if errors.Is(err, errCrowded) {
-			deny(w, http.StatusTooManyRequests, "too-many-watches", err.Error())
-		} else {
-			deny(w, http.StatusServiceUnavailable, "unavailable", err.Error())
+			kind = slugTooManyWatches
 		}
+		writeProblem(w, newProblem(kind, "%s", err))
 		return
 	}
 	defer h.leave(j.watcher)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ovn-vpc": main})
+	testscript.Main(m, map[string]func(){"ovn-vpc": main, "http": httpMain})
 }
 
 // TestScript runs the scripts of testdata/script, each on a northbound
@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 //	nbctl ...              ovn-nbctl on the database
 //	silent SOCKET          listens on a unix socket and never answers
 //	connected SOCKET       waits until somebody has connected to it
+//	freeport VARIABLE      sets it to a port that nobody listens on
+//
+// and the program `http` (httpMain).
 func TestScript(t *testing.T) {
 	for _, file := range scripts(t) {
 		name := scriptName(file)
@@ -63,7 +66,7 @@ func runScript(t *testing.T, file string, s *lab.Sandbox, vars ...string) {
 	require.NoError(t, err)
 	vars = append(vars, "EXAMPLES="+examples, "BOX="+filepath.Join(labtest.TempDir(t), "box"), "HOME="+t.TempDir())
 	quiet := silence{}
-	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
 	if s != nil {
 		vars = append(vars, s.Env()...)
 		vars = append(vars, "NB="+s.NB(), "SB="+s.SB())

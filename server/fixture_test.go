@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -45,6 +44,7 @@ type fixture struct {
 	nb      *counted
 	engine  *engine.Engine
 	url     string
+	check   server.Checker
 }
 
 func newFixture(t *testing.T, o lab.SandboxOptions) *fixture {
@@ -77,7 +77,7 @@ func serve(t *testing.T, s *lab.Sandbox, o server.Options) *fixture {
 	require.NoError(t, err)
 	http := httptest.NewServer(handler)
 	t.Cleanup(http.Close)
-	return &fixture{t: t, sandbox: s, nb: nb, engine: e, url: http.URL}
+	return &fixture{t: t, sandbox: s, nb: nb, engine: e, url: http.URL, check: server.NewChecker(handler, o)}
 }
 
 // reply is an answer, read whole.
@@ -96,7 +96,8 @@ func (f *fixture) call(method, path, body string, headers ...string) reply {
 	return r
 }
 
-// try is call for goroutines that may not end the test.
+// try is call for goroutines that may not end the test. An answer that is not as
+// the OpenAPI document says is an error.
 func (f *fixture) try(method, path, body string, headers ...string) (reply, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -116,6 +117,9 @@ func (f *fixture) try(method, path, body string, headers ...string) (reply, erro
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = f.check(request, response, data)
+	}
 	return reply{f.t, response.StatusCode, response.Header, string(data)}, err
 }
 
@@ -193,13 +197,6 @@ func (f *fixture) noDrift() {
 	report, err := f.engine.Drift(f.t.Context(), "", false, engine.WaitNone)
 	require.NoError(f.t, err)
 	require.Empty(f.t, report.Faults)
-}
-
-func compact(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, json.Compact(&b, []byte(text)))
-	return b.String()
 }
 
 // serveInsecure is a further server on the same database.

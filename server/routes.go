@@ -22,7 +22,6 @@ type route struct {
 	role      Role
 	params    []*huma.Param
 	body      map[string]*huma.Schema // by media type
-	optional  bool                    // the body may be left out
 	responses map[int]*huma.Schema
 	media     []string // of good answers; none: JSON and YAML
 	open      bool     // to everybody

@@ -75,7 +75,8 @@ func (s *server) start() {
 		if err == nil {
 			err = conn.Close()
 		}
-		return err == nil
+		_, ctl := os.Stat(s.dir + "/ctl") // it comes last
+		return err == nil && ctl == nil
 	}, 20*time.Second, 10*time.Millisecond, "the server doesn't listen")
 }
 

@@ -160,7 +160,7 @@ type planner func(ctx context.Context, attempt int) (*Plan, error)
 func (r *runner) land(ctx context.Context, plan planner) error {
 	for attempt := range attempts {
 		if err := r.engine.pause(ctx, attempt); err != nil {
-			return fmt.Errorf("giving up: %w; last: %w", err, r.last)
+			return errors.Join(fmt.Errorf("giving up: %w", err), r.last)
 		}
 		p, err := plan(ctx, attempt)
 		if err != nil && !stale(err) {
@@ -197,7 +197,12 @@ func (e *Engine) pause(ctx context.Context, attempt int) error {
 		return ctx.Err()
 	}
 	most := retryUnit << min(attempt, 5)
-	timer := time.NewTimer(time.Duration(e.Rand() % uint64(most)))
+	return sleep(ctx, time.Duration(e.Rand()%uint64(most)))
+}
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -42,13 +42,7 @@ func (b *batch) bindings(ctx context.Context) map[string]nbdb.Binding {
 	if len(ports) == 0 {
 		return found
 	}
-	found, err := b.engine.SB.ReadBindings(ctx, ports...)
-	if err != nil {
-		// The edits have landed: where the ports are bound is all that is not known.
-		b.engine.Log.Warn("the southbound database can't be read", "error", err)
-		return nil
-	}
-	return found
+	return b.engine.bindings(ctx, ports...)
 }
 
 // views are what attempts saw, and what they have made of it.

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // Edit changes one resource, starting from what it is now.
@@ -33,26 +37,93 @@ type Edited struct {
 }
 
 // Edit carries out edits of one VPC together, in one transaction where they
-// allow it. An edit that fails does so alone. No two may be of the same resource. With bump, nb_cfg is raised and
-// returned, for Await. The error is one that befell all.
+// allow it. An edit that fails does so alone: of several that don't fit
+// together the earlier win. No two may be of the same resource. What Change saw
+// still holds when the edit is committed; where nothing changes it held when it
+// was read. With bump, nb_cfg is raised and returned, for Await. The error is
+// one that befell all; edited is then nil, or where several transactions were
+// needed tells how far they came.
+//
+// Where the answer to a transaction was lost, it counts as landed if the
+// resources are as it would have made them. If somebody else has changed a
+// resource since, so that this can't be told, and Change now refuses it, Err is
+// a *nbdb.UnknownOutcomeError.
 func (e *Engine) Edit(ctx context.Context, edits []Edit, bump bool) (edited []Edited, nbCfg int, err error) {
-	return nil, 0, errors.New("not there yet")
+	if err := oneVPC(edits); err != nil {
+		return nil, 0, err
+	}
+	b := &batch{engine: e, edits: edits, runner: e.newRunner(bump), outcomes: make([]outcome, len(edits))}
+	err = b.runner.land(ctx, b.plan)
+	if err != nil && !b.runner.result.Changed() {
+		if refused(err) && ctx.Err() == nil {
+			return e.editEach(ctx, edits, bump, err)
+		}
+		return nil, 0, err
+	}
+	edited = b.edited(ctx, err)
+	if err == nil && bump && len(b.live()) > 0 {
+		nbCfg, err = b.runner.target(ctx)
+	}
+	return edited, nbCfg, err
 }
 
-// Pending says what a change has not reached yet.
-type Pending struct {
-	For     Wait     `json:"for"`
-	Target  int      `json:"target"`            // nb_cfg of the change
-	Reached int      `json:"reached"`           // sb_cfg or hv_cfg now
-	Chassis []string `json:"chassis,omitempty"` // those behind, where the southbound database can be read
+// oneVPC refuses edits that can't be carried out together.
+func oneVPC(edits []Edit) error {
+	seen := map[model.ID]bool{}
+	for _, x := range edits {
+		if vpcOf(x.ID) != vpcOf(edits[0].ID) {
+			return fmt.Errorf("edits of %s and %s together: they are of two VPCs", edits[0].ID, x.ID)
+		}
+		if seen[x.ID] {
+			return fmt.Errorf("two edits of %s together", x.ID)
+		}
+		seen[x.ID] = true
+	}
+	return nil
 }
 
-// Await waits until what was committed with nbCfg has come as far as wait
-// says. When ctx's deadline passes before, it tells what is pending, which is no error.
-func (e *Engine) Await(ctx context.Context, wait Wait, nbCfg int) (*Pending, error) {
-	return nil, errors.New("not there yet")
+// refused tells whether the database itself does not take a change, however
+// often it is planned.
+func refused(err error) bool {
+	var feature *nbdb.FeatureError
+	var constraint *nbdb.ConstraintError
+	return errors.As(err, &feature) || errors.As(err, &constraint)
+}
+
+// editEach is for edits of which the database refuses some, and doesn't say
+// which: each goes alone.
+func (e *Engine) editEach(ctx context.Context, edits []Edit, bump bool, cause error) ([]Edited, int, error) {
+	if len(edits) == 1 {
+		return []Edited{{Err: cause}}, 0, nil
+	}
+	var all []Edited
+	nbCfg := 0
+	for i := range edits {
+		one, n, err := e.Edit(ctx, edits[i:i+1], bump)
+		if err != nil {
+			one = []Edited{{Err: err}}
+		}
+		all, nbCfg = append(all, one...), max(nbCfg, n)
+	}
+	return all, nbCfg, nil
 }
 
 // Version changes with a resource's metadata and spec, and with nothing else: an
 // entity tag without its quotes (RFC 9110, 8.8.3).
-func Version(r *model.Resource) string { return "" }
+func Version(r *model.Resource) string {
+	stored, err := model.MarshalStored(r)
+	if err != nil {
+		return "" // no spec has a value that JSON lacks
+	}
+	return translate.Digest(stored, "")
+}
+
+// same tells whether two resources are stored alike; nil is none.
+func same(a, b *model.Resource) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, err1 := model.MarshalStored(a)
+	y, err2 := model.MarshalStored(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y) && a.Manager == b.Manager && a.Request == b.Request
+}

@@ -40,6 +40,7 @@ type Client struct {
 	leaderOnly bool
 	tls        *tls.Config
 	log        *slog.Logger
+	patience   time.Duration // with a server that is followed
 
 	connecting chan struct{} // holds an element while somebody connects
 
@@ -52,6 +53,18 @@ type Client struct {
 // Where all refuse it fails at once; a cluster that is electing a leader is
 // waited for until the deadline.
 func Dial(ctx context.Context, o Options) (*Client, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := c.connected(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// New is a client that connects when it is first used.
+func New(o Options) (*Client, error) {
 	remotes, err := parseRemotes(o.Remotes)
 	if err != nil {
 		return nil, err
@@ -62,7 +75,8 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		remotes: remotes, shown: o.Remotes, database: o.Database, tls: config,
-		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, connecting: make(chan struct{}, 1),
+		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, patience: followPatience,
+		connecting: make(chan struct{}, 1),
 	}
 	if c.database == "" {
 		c.database = Northbound
@@ -70,16 +84,14 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if _, _, err := c.connected(ctx); err != nil {
-		return nil, err
-	}
 	return c, nil
 }
 
 // Close ends the connection.
 func (c *Client) Close() { c.swap(nil, nil) }
 
-// Schema is the schema of the server that was last connected to.
+// Schema is the schema of the server that was last connected to, nil before
+// the first.
 func (c *Client) Schema() *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,14 +131,14 @@ func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, erro
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())
+		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())}
 	}
 	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
 		return conn, schema, nil
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)
+		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
 	}
 	schema := &Schema{db: conn.Schema()}
 	c.swap(conn, schema)
@@ -267,7 +279,7 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	}
 	if a.err != nil {
 		c.drop(conn)
-		return nil, true, fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)
+		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)}
 	}
 	if len(a.results) < len(ops) {
 		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))

@@ -84,11 +84,7 @@ func checkAgent(o agent.Options) error {
 
 func (a *app) runAgent(ctx context.Context, o agent.Options, metrics string) error {
 	registry := prometheus.NewRegistry()
-	sb := a.flags.sb
-	if sb == "" {
-		sb = a.getenv("OVN_SB_DB")
-	}
-	o.Southbound = nbdb.Options{Remotes: sb, PrivateKey: a.flags.key, Certificate: a.flags.certificate, CACert: a.flags.caCert}
+	o.Southbound = nbdb.Options{Remotes: a.southbound(), PrivateKey: a.flags.key, Certificate: a.flags.certificate, CACert: a.flags.caCert}
 	o.Owner, o.Timeout, o.Registerer, o.Now = a.flags.owner, a.flags.timeout, registry, time.Now
 	// One level more than of commands: nobody looks over a service's shoulder.
 	o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(4*min(a.flags.verbose, 1))}))

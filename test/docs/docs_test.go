@@ -133,10 +133,8 @@ func serve(ctx context.Context, t *testing.T, program string, sandbox *lab.Sandb
 	address = free.Addr().String()
 	require.NoError(t, free.Close())
 	var log bytes.Buffer
-	server := exec.CommandContext(ctx, program, "serve", "--listen", address, "--insecure", "--nb", sandbox.NB(), "--sb", sandbox.SB())
+	server := exec.CommandContext(context.WithoutCancel(ctx), program, "serve", "--listen", address, "--insecure", "--nb", sandbox.NB(), "--sb", sandbox.SB())
 	server.Stdout, server.Stderr = &log, &log
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
-	server.WaitDelay = 20 * time.Second
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {
 		require.NoError(t, server.Process.Signal(os.Interrupt))

@@ -40,12 +40,13 @@ type Client struct {
 	leaderOnly bool
 	tls        *tls.Config
 	log        *slog.Logger
-	patience   time.Duration // with a server that is followed
+	patience   time.Duration // with a server that is silent
 
 	connecting chan struct{} // holds an element while somebody connects
 
 	mu     sync.Mutex // guards what follows
 	conn   ovsclient.Client
+	gone   chan struct{} // closed when conn is no longer the client's
 	schema *Schema
 }
 
@@ -110,9 +111,10 @@ func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
+		close(c.gone)
 		go c.conn.Close()
 	}
-	c.conn = conn
+	c.conn, c.gone = conn, make(chan struct{})
 	if schema != nil {
 		c.schema = schema
 	}
@@ -262,27 +264,73 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	type answer struct {
-		results []ovsdb.OperationResult
-		err     error
-	}
+	gone := c.lost(conn)
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan answer, 1)
 	go func() {
-		results, err := conn.Transact(ctx, ops...)
+		defer cancel()
+		results, err := conn.Transact(call, ops...)
 		done <- answer{results, err}
 	}()
 	var a answer
 	select {
 	case a = <-done:
+		if a.err != nil {
+			c.drop(conn)
+		}
+	case <-gone:
+		cancel()
+		a.err = errLost
 	case <-ctx.Done():
 		a.err = ctx.Err()
+		go func() {
+			defer cancel()
+			c.outlive(conn, gone, done)
+		}()
 	}
 	if a.err != nil {
-		c.drop(conn)
 		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)}
 	}
 	if len(a.results) < len(ops) {
 		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))
 	}
 	return a.results, true, nil
+}
+
+// answer is what the server said to a transaction.
+type answer struct {
+	results []ovsdb.OperationResult
+	err     error
+}
+
+// errLost says that a connection was given up while a call was under way.
+var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
+
+// lost is closed when a connection is no longer the client's.
+func (c *Client) lost(conn ovsclient.Client) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		return c.gone
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
+
+// outlive waits for an answer that its caller no longer wants. Others use the
+// connection too: only a server that stays silent loses it.
+func (c *Client) outlive(conn ovsclient.Client, gone <-chan struct{}, done <-chan answer) {
+	timer := time.NewTimer(c.patience)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		if a.err == nil {
+			return
+		}
+	case <-gone:
+		return
+	case <-timer.C:
+	}
+	c.drop(conn)
 }

@@ -18,32 +18,18 @@ const waitSlice = 5 * time.Second
 func (c *Client) WaitCfg(ctx context.Context, column string, target int) error {
 	last := 0
 	for {
-		reached := last
-		err := calmly(ctx, func(ctx context.Context) (err error) {
-			reached, err = c.cfg(ctx, column)
-			return err
-		})
+		reached, err := c.cfg(ctx, column)
 		if err == nil && reached >= target {
 			return nil
 		}
 		if err == nil {
 			last = reached
-			err = calmly(ctx, func(ctx context.Context) error { return c.holdWhile(ctx, column, reached) })
+			err = c.holdWhile(ctx, column, reached)
 		}
 		if err != nil {
 			return fmt.Errorf("waiting for %s to reach %d, at %d: %w", column, target, last, err)
 		}
 	}
-}
-
-// calmly runs a call that is not cut short when ctx ends: it would take the
-// connection along, which others use too. It then runs out beside us.
-func calmly(ctx context.Context, call func(context.Context) error) error {
-	calm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*waitSlice)
-	return beside(ctx, func() error {
-		defer cancel()
-		return call(calm)
-	})
 }
 
 func (c *Client) cfg(ctx context.Context, column string) (int, error) {

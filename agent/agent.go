@@ -309,25 +309,36 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 			ports = append(ports, port)
 		}
 	}
-	plugged := 0
+	plugged, next := 0, resync
 	for _, port := range ports {
-		s.queue.see(port)
 		t := &task{watch: s, kernel: s.kernel, port: port, want: want[port], have: have[port], vs: vs}
 		if t.plugged() {
 			plugged++
 		}
-		if !busy[port] && (full || !t.plugged()) {
-			s.queue.start(ctx, port, t.version(), t.run)
-		}
+		next = min(next, s.start(ctx, t, full, busy[port]))
 	}
 	s.queue.keep(ports)
 	s.metrics.plugged.Set(float64(plugged))
 	s.metrics.failing.Set(float64(s.queue.failing()))
-	next := s.queue.next(resync)
+	next = s.queue.next(next)
 	if !settled {
 		next = min(next, settle)
 	}
 	return next, nil
+}
+
+// start sets to work on a port if there may be something to do. It returns how
+// long until there is more.
+func (s *watch) start(ctx context.Context, t *task, full, busy bool) time.Duration {
+	s.queue.see(t.port)
+	renewal := t.renewal()
+	if !busy && (full || !t.plugged() || renewal <= 0) {
+		s.queue.start(ctx, t.port, t.version(), t.run)
+	}
+	if renewal <= 0 {
+		return resync // when it fails, the queue knows
+	}
+	return renewal
 }
 
 // have are the interfaces that the agent has made, by port. There is more than

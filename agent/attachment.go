@@ -23,6 +23,7 @@ const (
 	idDigest     = nbdb.KeyPrefix + "spec-digest" // of the attachment's spec, as in the northbound database
 	idState      = nbdb.KeyPrefix + "state"       // a state
 	idSince      = nbdb.KeyPrefix + "plugged-at"  // when it was plugged, RFC 3339
+	idLease      = nbdb.KeyPrefix + "lease"       // a Lease, of a guest that is configured by DHCP
 	idError      = nbdb.KeyPrefix + "error"       // why it isn't as it should be
 	idPostCreate = nbdb.KeyPrefix + "post-create" // an execution
 	idPostDelete = nbdb.KeyPrefix + "post-delete" // an execution
@@ -113,7 +114,7 @@ func (p plugged) mine() map[string]string {
 // remade tells whether the interface has to be made anew to become as wanted.
 func (p plugged) remade(w *wanted) bool {
 	was, is := p.record, w.record
-	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Attachment != is.Attachment ||
+	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Plug.Configure != is.Plug.Configure || was.Attachment != is.Attachment ||
 		is.Plug.Type == model.PlugInternal && (was.MAC != is.MAC || was.Net.MTU != is.Net.MTU)
 }
 

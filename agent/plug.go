@@ -100,10 +100,14 @@ func (k kernel) makeGuest(r record, ifname string, old *record) error {
 	if err := k.cable(h, int(ns), r, ifname, mark); err != nil {
 		return err
 	}
-	if err := inside(ns, func() error { return errors.Join(own(guestPort), k.offload(guestPort)) }); err != nil {
+	ra, now, before := ignoreRA, r.static(guestRoutes), old.static(guestRoutes)
+	if r.Plug.Configure == model.PlugDHCP {
+		ra, now, before = acceptRA, settings{}, settings{}
+	}
+	if err := inside(ns, func() error { return errors.Join(own(guestPort, ra), k.offload(guestPort)) }); err != nil {
 		return fmt.Errorf("preparing %s in %s: %w", guestPort, path, err)
 	}
-	if err := configure(h, guestPort, r, old, guestRoutes); err != nil {
+	if err := configure(h, guestPort, r.MAC, now, before); err != nil {
 		return err
 	}
 	return k.hostEnd(ifname, r.Net.MTU)
@@ -239,26 +243,17 @@ func (k kernel) markTap(ifname, mark string) error {
 func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *record) error {
 	ctx, cancel := context.WithTimeout(ctx, internalPatience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := until(ctx, func() (bool, error) {
 		link, err := findLink(&netlink.Handle{}, ifname)
-		if err != nil {
-			return err
-		}
-		if link != nil {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for ovs-vswitchd to make the port %s: %w", ifname, ctx.Err())
-		}
+		return link != nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for ovs-vswitchd to make the port %s: %w", ifname, err)
 	}
-	if err := errors.Join(own(ifname), k.offload(ifname)); err != nil {
+	if err := errors.Join(own(ifname, ignoreRA), k.offload(ifname)); err != nil {
 		return fmt.Errorf("preparing the interface %s: %w", ifname, err)
 	}
-	if err := configure(&netlink.Handle{}, ifname, r, old, hostRoutes); err != nil {
+	if err := configure(&netlink.Handle{}, ifname, r.MAC, r.static(hostRoutes), old.static(hostRoutes)); err != nil {
 		return err
 	}
 	link, err := netlink.LinkByName(ifname)
@@ -269,6 +264,22 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 		return fmt.Errorf("marking the interface %s: %w", ifname, err)
 	}
 	return nil
+}
+
+// until waits for a condition.
+func until(ctx context.Context, holds func() (bool, error)) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // remove takes away what make has made, as far as it is there. What somebody

@@ -97,6 +97,9 @@ func (t *task) reconcile(ctx context.Context, release func()) (changed bool, err
 	if !p.current(t.want) {
 		return true, t.change(ctx, p, release)
 	}
+	if t.renewal() <= 0 {
+		return true, t.renew(ctx, p, release)
+	}
 	if p.ExternalIDs[idError] != "" {
 		if err := t.set(ctx, p, map[string]string{idError: ""}); err != nil {
 			return false, err
@@ -224,7 +227,7 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 		if err != nil {
 			return err
 		}
-		ids[idState], ids[idPostCreate], ids[idSince] = statePlugging, "", ""
+		ids[idState], ids[idPostCreate], ids[idSince], ids[idLease] = statePlugging, "", "", ""
 		if err := t.set(ctx, p, ids); err != nil {
 			return err
 		}
@@ -234,6 +237,9 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 	}
 	ids, err := t.ids()
 	if err != nil {
+		return err
+	}
+	if err := t.obtain(ctx, p, ids, release); err != nil {
 		return err
 	}
 	now := t.o.Now()
@@ -259,6 +265,9 @@ func (t *task) change(ctx context.Context, p plugged, release func()) error {
 	}
 	ids, err := t.ids()
 	if err != nil {
+		return err
+	}
+	if err := t.obtain(ctx, p, ids, release); err != nil {
 		return err
 	}
 	ids[idError] = ""

@@ -26,6 +26,11 @@ func TestAgent(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"Netns", r.netns},
+		{"DHCP", r.dhcp},
+		{"DHCPRenewal", r.dhcpRenewal},
+		{"DHCPKilled", r.dhcpKilled},
+		{"DHCPSilent", r.dhcpSilent},
+		{"DHCPRefused", r.dhcpRefused},
 		{"Internal", r.internal},
 		{"Tap", r.tap},
 		{"ChangedInPlace", r.changedInPlace},

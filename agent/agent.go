@@ -297,11 +297,8 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 	s.kernel.userspace = bridge.Datapath == "netdev"
 	have := s.have(vs)
 	settled := s.o.Now().Sub(s.began) >= settle
-	if settled && !s.swept {
-		if err := s.sweep(ctx, want, have); err != nil {
-			s.o.Log.WarnContext(ctx, "looking for leftovers", "error", err)
-		}
-		s.swept = true
+	if settled {
+		s.clean(ctx, bridge.ExternalIDs, want, have)
 	}
 	ports := slices.Sorted(maps.Keys(want))
 	for port := range have {
@@ -325,6 +322,20 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 		next = min(next, settle)
 	}
 	return next, nil
+}
+
+// clean removes what nobody accounts for: notes, and once what is left in the
+// kernel.
+func (s *watch) clean(ctx context.Context, notes map[string]string, want map[string]*wanted, have map[string][]plugged) {
+	if !s.swept {
+		if err := s.sweep(ctx, want, have); err != nil {
+			s.o.Log.WarnContext(ctx, "looking for leftovers", "error", err)
+		}
+		s.swept = true
+	}
+	if err := s.tidy(ctx, notes, want, have); err != nil {
+		s.o.Log.WarnContext(ctx, "tidying notes", "error", err)
+	}
 }
 
 // start sets to work on a port if there may be something to do. It returns how

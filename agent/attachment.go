@@ -22,11 +22,11 @@ const (
 	idRecord     = nbdb.KeyPrefix + "plug"        // a record
 	idDigest     = nbdb.KeyPrefix + "spec-digest" // of the attachment's spec, as in the northbound database
 	idState      = nbdb.KeyPrefix + "state"       // a state
-	idSince      = nbdb.KeyPrefix + "plugged-at"  // when it was plugged, RFC 3339
+	idSince      = nbdb.KeyPrefix + "since"       // when it came into that state, RFC 3339
 	idLease      = nbdb.KeyPrefix + "lease"       // a Lease, of a guest that is configured by DHCP
 	idError      = nbdb.KeyPrefix + "error"       // why it isn't as it should be
-	idPostCreate = nbdb.KeyPrefix + "post-create" // an execution
-	idPostDelete = nbdb.KeyPrefix + "post-delete" // an execution
+	idPostCreate = nbdb.KeyPrefix + "post-create" // an Execution
+	idPostDelete = nbdb.KeyPrefix + "post-delete" // an Execution
 )
 
 // The states of an interface.
@@ -62,7 +62,7 @@ func wantedOf(r nbdb.Request, owner string) *wanted {
 		return nil
 	}
 	w := &wanted{digest: ids[translate.KeyDigest]}
-	w.InterfaceID = r.LogicalPort
+	w.InterfaceID, w.Attachment = r.LogicalPort, r.LogicalPort // the name until it is known
 	stored, err := model.ParseStored(model.KindAttachment, []byte(ids[translate.KeySpec]))
 	if err != nil {
 		w.err = fmt.Errorf("reading the attachment of port %s: %w", r.LogicalPort, err)

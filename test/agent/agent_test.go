@@ -39,6 +39,7 @@ func TestAgent(t *testing.T) {
 		{"ChangesWhileDown", r.changesWhileDown},
 		{"Hooks", r.hooks},
 		{"HookOfAKilledAgent", r.hookOfAKilledAgent},
+		{"Status", r.status},
 		{"ForeignStays", r.foreignStays},
 		{"Leftovers", r.leftovers},
 		{"Migration", r.migration},

@@ -40,6 +40,7 @@ func TestAgent(t *testing.T) {
 		{"Hooks", r.hooks},
 		{"HookOfAKilledAgent", r.hookOfAKilledAgent},
 		{"Status", r.status},
+		{"Example", r.example},
 		{"ForeignStays", r.foreignStays},
 		{"Leftovers", r.leftovers},
 		{"Migration", r.migration},

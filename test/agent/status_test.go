@@ -3,7 +3,10 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,15 +15,20 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/agent"
 )
 
-// said is what `ovn-vpc agent status` says of an attachment, by its state.
-func (r *rig) said(t *testing.T, hv int, name string) map[string]agent.Status {
+func (r *rig) saidOfAll(t *testing.T, hv int) []agent.Status {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), r.binary, "agent", "status", "--ovs", r.ovs(hv), "-o", "json").Output()
 	require.NoError(t, err)
 	var list struct{ Items []agent.Status }
 	require.NoError(t, json.Unmarshal(out, &list))
+	return list.Items
+}
+
+// said is what `ovn-vpc agent status` says of an attachment, by its state.
+func (r *rig) said(t *testing.T, hv int, name string) map[string]agent.Status {
+	t.Helper()
 	found := map[string]agent.Status{}
-	for _, s := range list.Items {
+	for _, s := range r.saidOfAll(t, hv) {
 		if s.Attachment == "shop/"+name {
 			found[s.State] = s
 		}
@@ -107,4 +115,46 @@ func (r *rig) status(t *testing.T) {
 	out, err = exec.CommandContext(t.Context(), r.binary, "agent", "status", "--ovs", r.ovs(1), "-o", "yaml").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(out), "\n---\n")
+}
+
+// example: examples/plugged on a hypervisor.
+func (r *rig) example(t *testing.T) {
+	up, down := r.script(t, "guest-up", "echo \"$1 has the MAC $2 and the address $3\"\n"), r.script(t, "guest-down", "echo \"$1 is gone\"\n")
+	files, err := filepath.Glob("../../examples/plugged/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	slices.Reverse(files) // the network first
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		r.apply(t, strings.NewReplacer("chassis: h1", "chassis: hv1", "/usr/local/bin/guest-up", up, "/usr/local/bin/guest-down", down).Replace(string(text)))
+	}
+	r.agent(t, 1, "--allowed-programs", up, "--allowed-programs", down)
+	state := func(attachment, state string) (found agent.Status) {
+		require.True(t, waits(func() bool {
+			for _, s := range r.saidOfAll(t, 1) {
+				if s.Attachment == attachment && s.State == state {
+					found = s
+				}
+			}
+			return found.State != "" && (found.PostCreate == nil || found.PostCreate.Exit != nil)
+		}), "%s is not %s", attachment, state)
+		return found
+	}
+	for _, name := range []string{"edge/static", "edge/dynamic", "edge/machine", "edge/monitor"} {
+		require.Empty(t, state(name, "plugged").Error)
+	}
+	require.NotNil(t, state("edge/dynamic", "plugged").Lease)
+	machine := state("edge/machine", "plugged")
+	require.Regexp(t, `^tap-machine has the MAC 0a:58:0a:3c:02:.. and the address 10\.60\.2\.\d+\n$`, machine.PostCreate.Output)
+	for _, args := range [][]string{{"static", "ping", "-c", "1", "-W", "2", "10.60.1.1"}, {"dynamic", "ping", "-c", "1", "-W", "2", "fd00:60:0:1::1"}} {
+		require.True(t, waits(func() bool {
+			return exec.CommandContext(t.Context(), "nsenter", append([]string{"--net=" + filepath.Join(r.netnsDir(1), "edge."+args[0])}, args[1:]...)...).Run() == nil
+		}), args)
+	}
+	r.deleteVPC(t, "edge")
+	require.Equal(t, "tap-machine is gone\n", state("edge/machine", "unplugged").PostDelete.Output)
+	for _, name := range []string{"edge/static", "edge/dynamic", "edge/monitor"} {
+		state(name, "unplugged")
+	}
 }

@@ -73,7 +73,7 @@ func (p plugged) status() Status {
 	if p.record.Plug.Configure == model.PlugDHCP {
 		s.Addresses = s.Lease.settings().addresses
 	}
-	if s.Error == "" && p.Error != "" {
+	if s.Error == "" && p.OFPort < 0 {
 		s.Error = "Open vSwitch: " + p.Error
 	}
 	return s

@@ -60,6 +60,7 @@ func libraries() map[string][]string {
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},
 		"github.com/vishvananda/":            {"lab", "agent"},
+		"github.com/insomniacslk/dhcp":       {"agent"},
 		"net/http":                           {"server", "cmd/ovn-vpc"},
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent"},
 		"testing":                            {"lab/labtest"},

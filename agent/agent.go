@@ -60,6 +60,9 @@ const (
 	debounce = 20 * time.Millisecond
 	// resync is the time between two looks at everything without a reason.
 	resync = 10 * time.Second
+	// controllerPatience is how long ovn-controller may take to let go of an
+	// interface.
+	controllerPatience = 2 * time.Second
 	// parallel is how many interfaces are worked on at once.
 	parallel = 8
 	// retryFirst and retryMost bound the time to the next attempt.

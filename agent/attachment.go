@@ -15,8 +15,9 @@ import (
 
 // The external_ids of an interface in Open vSwitch that the agent has made.
 const (
-	idInterface = "iface-id"     // ovn-controller(8)
-	idMAC       = "attached-mac" // ovs-vswitchd.conf.db(5)
+	idInterface = "iface-id"      // ovn-controller(8)
+	idMAC       = "attached-mac"  // ovs-vswitchd.conf.db(5)
+	idInstalled = "ovn-installed" // ovn-controller(8): it has the port in service
 
 	idAttachment = nbdb.KeyPrefix + "attachment"  // VPC/NAME
 	idRecord     = nbdb.KeyPrefix + "plug"        // a record

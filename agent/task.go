@@ -330,10 +330,14 @@ func (t *task) unplug(ctx context.Context, p plugged, release func()) error {
 	before := executionOf(p.ExternalIDs[idPostDelete])
 	if before.State == "" {
 		before.State = hookPending
+		if t.want == nil {
+			t.letGo(ctx, p) // since it has no port any more
+		}
 		// Without its iface-id ovn-controller lets go of the port.
 		if err := t.set(ctx, p, map[string]string{idState: stateUnplugging, idSince: t.now(), idInterface: "", idPostDelete: before.String()}); err != nil {
 			return err
 		}
+		t.letGo(ctx, p) // since it has no iface-id any more
 	}
 	if err := t.kernel.remove(p.record, p.Name); err != nil {
 		return err
@@ -369,4 +373,19 @@ func (t *task) postDelete(ctx context.Context, p plugged, before Execution, rele
 	}
 	e := t.hook(ctx, "post-delete", argv, p.record, p.Name, release)
 	return &e, nil
+}
+
+// letGo waits until ovn-controller has taken its own mark off an interface,
+// but not long: it may not run. That of OVN 25.03 aborts when an interface is
+// changed or goes while it does so.
+func (t *task) letGo(ctx context.Context, p plugged) {
+	ctx, cancel := context.WithTimeout(ctx, controllerPatience)
+	defer cancel()
+	err := until(ctx, func() (bool, error) {
+		ids, err := t.ovs.ReadInterfaceIDs(ctx, p.UUID)
+		return ids[idInstalled] == "", err
+	})
+	if err != nil {
+		t.o.Log.DebugContext(ctx, "ovn-controller has not let go", "interface", p.Name, "error", err)
+	}
 }

@@ -127,6 +127,24 @@ func joined(root vswitchRow, bridges []bridgeRow, ports []portRow, interfaces []
 	return v
 }
 
+// ReadInterfaceIDs reads the external_ids of an interface, nil where it is gone.
+func (c *Client) ReadInterfaceIDs(ctx context.Context, uuid UUID) (map[string]string, error) {
+	t := southboundType[interfaceRow]("Interface")
+	results, err := c.selects(ctx, func(s *Schema) ([]ovsdb.Operation, error) {
+		op := selectAll(s, t)
+		op.Where = isRow(uuid)
+		return []ovsdb.Operation{op}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decodeAll[interfaceRow](t, results[0].Rows)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0].ExternalIDs, nil
+}
+
 // NewInterface is an interface to add to a bridge.
 type NewInterface struct {
 	Name        string

@@ -82,7 +82,10 @@ func (p *play) steps(ctx context.Context, source, target *guest, m *Migration) e
 	if err := target.hv.WaitPing(ctx, target.Name, target.Gateways[0]); err != nil {
 		return err
 	}
-	if err := errors.Join(p.spec(ctx, source, "chassis: "+m.To), source.hv.Unplug(ctx, source.Name)); err != nil {
+	if err := p.spec(ctx, source, "chassis: "+m.To); err != nil {
+		return err
+	}
+	if err := source.hv.Unplug(ctx, source.Name); err != nil {
 		return err
 	}
 	return eventually(ctx, "the guest is on "+m.To, func(ctx context.Context) (bool, error) {

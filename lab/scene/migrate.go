@@ -75,11 +75,16 @@ func (p *play) steps(ctx context.Context, source, target *guest, m *Migration) e
 	if err := target.hv.WaitInstalled(ctx, target.Name); err != nil {
 		return err
 	}
-	if err := target.hv.Announce(ctx, target.Name); err != nil {
-		return err
-	}
 	p.say("%s announces itself on %s (RARP)", source.Name, m.To)
-	if err := target.hv.WaitPing(ctx, target.Name, target.Gateways[0]); err != nil {
+	err := eventually(ctx, "the guest is let in on "+m.To, func(ctx context.Context) (bool, error) {
+		// More than once, as hypervisors do: a frame may be lost.
+		if err := target.hv.Announce(ctx, target.Name); err != nil {
+			return false, err
+		}
+		received, err := target.hv.Ping(ctx, target.Name, target.Gateways[0], 1)
+		return received > 0, err
+	})
+	if err != nil {
 		return err
 	}
 	if err := p.spec(ctx, source, "chassis: "+m.To); err != nil {

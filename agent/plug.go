@@ -24,8 +24,9 @@ type kernel struct {
 
 func (k kernel) mark(r record) string { return markOf(k.owner, k.chassis, r.InterfaceID) }
 
-// internalPatience is how long ovs-vswitchd may take to make an internal port.
-const internalPatience = 5 * time.Second
+// openPatience is how long ovs-vswitchd may take to open an interface, or to
+// make an internal port.
+const openPatience = 5 * time.Second
 
 // taken tells whether a name is that of an interface which is not the
 // attachment's own.
@@ -188,6 +189,21 @@ func (k kernel) hostEnd(ifname string, mtu int) error {
 	return nil
 }
 
+// up brings the interface that Open vSwitch has up where it is down.
+func (k kernel) up(r record, ifname string) error {
+	if r.Plug.Type == model.PlugInternal {
+		return nil // its flag is set with its addresses
+	}
+	link, err := netlink.LinkByName(ifname)
+	if err == nil && link.Attrs().Flags&net.FlagUp == 0 {
+		err = netlink.LinkSetUp(link)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing up the interface %s: %w", ifname, err)
+	}
+	return nil
+}
+
 func (k kernel) offload(name string) error {
 	if !k.userspace {
 		return nil
@@ -241,7 +257,7 @@ func (k kernel) markTap(ifname, mark string) error {
 // makeInternal readies a port that ovs-vswitchd makes. It marks it last: where
 // a restart of the userspace datapath has made it anew, the mark is missing.
 func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *record) error {
-	ctx, cancel := context.WithTimeout(ctx, internalPatience)
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
 	err := until(ctx, func() (bool, error) {
 		link, err := findLink(&netlink.Handle{}, ifname)

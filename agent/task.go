@@ -92,6 +92,9 @@ func (t *task) reconcile(ctx context.Context, release func()) (changed bool, err
 	if !whole || p.state() != statePlugged {
 		return true, t.make(ctx, p, nil, release)
 	}
+	if err := t.kernel.up(t.want.record, p.Name); err != nil {
+		return false, err
+	}
 	if !p.current(t.want) {
 		return true, t.change(ctx, p, release)
 	}
@@ -236,6 +239,9 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 	if err := t.kernel.make(ctx, t.want.record, p.Name, old); err != nil {
 		return err
 	}
+	if err := t.opened(ctx, p); err != nil {
+		return err
+	}
 	ids, err := t.ids()
 	if err != nil {
 		return err
@@ -256,6 +262,28 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 	p.ExternalIDs = ids
 	_, err = t.postCreate(ctx, p, release)
 	return err
+}
+
+// opened waits until ovs-vswitchd has opened the interface, and brings it up
+// again: the flags that it sets then are those which it has read before, perhaps
+// of an interface that was still down. One that does not open it soon isn't
+// waited for: whole passes look at the flag.
+func (t *task) opened(ctx context.Context, p plugged) error {
+	brief, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	err := until(brief, func() (bool, error) {
+		vs, err := t.ovs.ReadVSwitch(brief)
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(vs.Bridges[p.bridge].Interfaces, func(i nbdb.Interface) bool {
+			return i.UUID == p.UUID && i.OFPort != 0
+		}), nil
+	})
+	if err != nil && brief.Err() == nil {
+		return fmt.Errorf("waiting for ovs-vswitchd to open %s: %w", p.Name, err)
+	}
+	return t.kernel.up(t.want.record, p.Name)
 }
 
 // change gives an interface that stays what has changed of its spec.

@@ -120,6 +120,9 @@ func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 	}
 	tierID := ID{KindTier, r.Metadata.VPC, spec.Tier}
 	tier := c.refer(spot{r, "spec.tier"}, tierID)
+	if sound(tier, "spec.dhcp") {
+		c.asksDHCP(r, spec, tier)
+	}
 	if spec.MAC != "" && sound(r, "spec.mac") {
 		claim(c, c.macs, macKey{tierID, spec.MAC}, spot{r, "spec.mac"}, string(spec.MAC)+" is the MAC of", "give one of them another")
 	}
@@ -133,6 +136,17 @@ func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 			c.address(at, addr, tier)
 		}
 	}
+}
+
+// asksDHCP reports an attachment that is configured by DHCP in a tier without.
+func (c *crossChecker) asksDHCP(r *Resource, spec *AttachmentSpec, tier *Resource) {
+	if spec.Plug == nil || spec.Plug.Configure != PlugDHCP || tier.Spec.(*TierSpec).DHCP.Enabled {
+		return
+	}
+	c.blame(
+		spot{r, "spec.plug.configure"}, "", fmt.Sprintf("%s serves no DHCP", tier.ID()),
+		spot{tier, "spec.dhcp.enabled"}, CodeInUse, fmt.Sprintf("%s is configured by DHCP", r.ID()),
+		"set spec.dhcp.enabled of the tier to true, or spec.plug.configure of the attachment to static")
 }
 
 // claim notes who has a thing, and reports a second one that wants it.

@@ -64,53 +64,28 @@ func Envelope(r *Resource, status any) Document {
 	return Document{APIVersion: APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: r.Spec, Status: status}
 }
 
-// EncodeYAML writes documents as one YAML stream, fields in the order of the
-// structs. Load reads the same resources from it.
-func EncodeYAML(w io.Writer, documents ...Document) error {
-	encoder := yamlEncoder(w)
-	for _, document := range documents {
-		if err := encodeYAML(encoder, document); err != nil {
-			return fmt.Errorf("%s %s: %w", document.Kind, document.Metadata.Name, err)
-		}
-	}
+// EncodeYAML writes documents, or other values that json.Marshal takes, as one
+// YAML stream, fields in the order of JSON. Load reads the same resources from it.
+func EncodeYAML[T any](w io.Writer, documents ...T) error {
 	if len(documents) == 0 {
 		return nil // yaml.v3 can't close a stream without a document
 	}
-	if err := encoder.Close(); err != nil {
-		return fmt.Errorf("write YAML: %w", err)
-	}
-	return nil
-}
-
-// EncodeYAMLValue writes what json.Marshal takes as one YAML document, fields
-// in the order of JSON.
-func EncodeYAMLValue(w io.Writer, value any) error {
-	encoder := yamlEncoder(w)
-	if err := encodeYAML(encoder, value); err != nil {
-		return err
-	}
-	if err := encoder.Close(); err != nil {
-		return fmt.Errorf("write YAML: %w", err)
-	}
-	return nil
-}
-
-func yamlEncoder(w io.Writer) *yaml.Encoder {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	return encoder
-}
-
-func encodeYAML(encoder *yaml.Encoder, value any) error {
-	data, err := compactJSON(value)
-	if err != nil {
-		return fmt.Errorf("encode as YAML: %w", err)
+	for _, document := range documents {
+		data, err := compactJSON(document)
+		if err != nil {
+			return fmt.Errorf("encode YAML: %w", err)
+		}
+		node, err := newJSONReader(data).value()
+		if err != nil {
+			return fmt.Errorf("encode YAML: %w", err)
+		}
+		if err := encoder.Encode(node); err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
 	}
-	node, err := newJSONReader(data).value()
-	if err != nil {
-		return fmt.Errorf("encode as YAML: %w", err)
-	}
-	if err := encoder.Encode(node); err != nil {
+	if err := encoder.Close(); err != nil {
 		return fmt.Errorf("write YAML: %w", err)
 	}
 	return nil

@@ -145,10 +145,11 @@ func (c *exchange) write(w http.ResponseWriter, a *answer) error {
 	case c.yaml && a.stream != nil:
 		kind, err = yamlType, model.EncodeYAML(&body, a.stream...)
 	case c.yaml:
-		kind, err = yamlType, model.EncodeYAMLValue(&body, a.body)
+		kind, err = yamlType, model.EncodeYAML(&body, a.body)
 	default:
 		encoder := json.NewEncoder(&body)
 		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ") // as the command line prints
 		err = encoder.Encode(a.body)
 	}
 	if err != nil {

@@ -152,7 +152,7 @@ func invalidProblem(found model.Diagnostics) *Problem {
 
 func writeProblem(w http.ResponseWriter, p *Problem) {
 	p.Instance = requestID(w)
-	data, err := json.Marshal(p)
+	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		panic(fmt.Errorf("encoding a problem: %w", err)) // plain data: a mistake in this program
 	}
@@ -161,5 +161,5 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	}
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(data) // the caller has gone: nobody is left to tell
+	_, _ = w.Write(append(data, '\n')) // the caller has gone: nobody is left to tell
 }

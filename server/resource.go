@@ -155,12 +155,32 @@ func (s *Server) write(c *exchange, e engine.Edit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.wait() != engine.WaitNone {
+		s.refresh(c, &edited.Object)
+	}
 	if edited.Existed {
 		return s.resource(edited.Object, http.StatusOK, pending), nil
 	}
 	a := s.resource(edited.Object, http.StatusCreated, pending)
 	a.header["Location"] = location(e.ID)
 	return a, nil
+}
+
+// refresh gives an attachment the status that it has after the wait. Where that
+// can't be read it stays as it was when it was written.
+func (s *Server) refresh(c *exchange, o *engine.Object) {
+	id := o.Resource.ID()
+	if id.Kind != model.KindAttachment {
+		return
+	}
+	now, err := s.engine.Get(c, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
+	if err != nil || len(now) != 1 {
+		s.log.InfoContext(c, "the status is that of before the wait", "request", c.id, "error", err)
+		return
+	}
+	if engine.Version(now[0].Resource) == engine.Version(o.Resource) {
+		*o = now[0]
+	}
 }
 
 // edit carries out an edit: those of attachments with others of their VPC.

@@ -45,7 +45,7 @@ func TestWait(t *testing.T) {
 		{"DELETE", attachments + "/web-2", ""},
 	} {
 		r := f.call(c.method, c.path+"?wait=sb&timeout=100ms", c.body).is(http.StatusAccepted)
-		require.Contains(t, r.text, `"pending":{"for":"sb"`)
+		require.Contains(t, r.text, `"pending": {`)
 	}
 	f.call("GET", attachments+"/web-2", "").problem(404, "not-found")
 	f.noDrift()

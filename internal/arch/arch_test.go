@@ -65,6 +65,7 @@ func libraries() map[string][]string {
 		"net/http":                           {"server", "client", "cmd/ovn-vpc"},
 		"github.com/danielgtaylor/huma":      {"server"},
 		"github.com/urfave/negroni":          {"server"},
+		"github.com/insomniacslk/dhcp":       {"agent"},
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent"},
 		"testing":                            {"lab/labtest"},
 		"github.com/stretchr/testify":        {"lab/labtest"},

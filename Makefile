@@ -53,7 +53,7 @@ lab-demo: ## play the scenes of `make demo` there
 	@hack/lab.sh demo
 
 .PHONY: lab-test
-lab-test: bin/testsum ## play them and check what they come to
+lab-test: bin/testsum ## restart and kill a hypervisor, then play them and check what they come to
 	@hack/lab.sh test
 
 .PHONY: lab-down

@@ -60,6 +60,9 @@ const (
 	debounce = 20 * time.Millisecond
 	// resync is the time between two looks at everything without a reason.
 	resync = 10 * time.Second
+	// controllerPatience is how long ovn-controller may take to let go of an
+	// interface.
+	controllerPatience = 2 * time.Second
 	// parallel is how many interfaces are worked on at once.
 	parallel = 8
 	// retryFirst and retryMost bound the time to the next attempt.
@@ -297,11 +300,8 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 	s.kernel.userspace = bridge.Datapath == "netdev"
 	have := s.have(vs)
 	settled := s.o.Now().Sub(s.began) >= settle
-	if settled && !s.swept {
-		if err := s.sweep(ctx, want, have); err != nil {
-			s.o.Log.WarnContext(ctx, "looking for leftovers", "error", err)
-		}
-		s.swept = true
+	if settled {
+		s.clean(ctx, bridge.ExternalIDs, want, have)
 	}
 	ports := slices.Sorted(maps.Keys(want))
 	for port := range have {
@@ -309,25 +309,50 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 			ports = append(ports, port)
 		}
 	}
-	plugged := 0
+	plugged, next := 0, resync
 	for _, port := range ports {
-		s.queue.see(port)
 		t := &task{watch: s, kernel: s.kernel, port: port, want: want[port], have: have[port], vs: vs}
 		if t.plugged() {
 			plugged++
 		}
-		if !busy[port] && (full || !t.plugged()) {
-			s.queue.start(ctx, port, t.version(), t.run)
-		}
+		next = min(next, s.start(ctx, t, full, busy[port]))
 	}
 	s.queue.keep(ports)
 	s.metrics.plugged.Set(float64(plugged))
 	s.metrics.failing.Set(float64(s.queue.failing()))
-	next := s.queue.next(resync)
+	next = s.queue.next(next)
 	if !settled {
 		next = min(next, settle)
 	}
 	return next, nil
+}
+
+// clean removes what nobody accounts for: notes, and once what is left in the
+// kernel.
+func (s *watch) clean(ctx context.Context, notes map[string]string, want map[string]*wanted, have map[string][]plugged) {
+	if !s.swept {
+		if err := s.sweep(ctx, want, have); err != nil {
+			s.o.Log.WarnContext(ctx, "looking for leftovers", "error", err)
+		}
+		s.swept = true
+	}
+	if err := s.tidy(ctx, notes, want, have); err != nil {
+		s.o.Log.WarnContext(ctx, "tidying notes", "error", err)
+	}
+}
+
+// start sets to work on a port if there may be something to do. It returns how
+// long until there is more.
+func (s *watch) start(ctx context.Context, t *task, full, busy bool) time.Duration {
+	s.queue.see(t.port)
+	renewal := t.renewal()
+	if !busy && (full || !t.plugged() || renewal <= 0) {
+		s.queue.start(ctx, t.port, t.version(), t.run)
+	}
+	if renewal <= 0 {
+		return resync // when it fails, the queue knows
+	}
+	return renewal
 }
 
 // have are the interfaces that the agent has made, by port. There is more than

@@ -83,7 +83,7 @@ func TestHookRuns(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$# $PWD $HOME\"; env | sort\nprintf '\\000\\377'\nexit $1\n"), 0o755))
 	h := hooks{allowed: []string{program}, timeout: time.Minute, now: time.Now}
 	e := h.run(t.Context(), []string{program, "0"}, someRecord(), "vp0")
-	require.Equal(t, hookDone, e.State, e)
+	require.Equal(t, HookDone, e.State, e)
 	require.True(t, strings.HasPrefix(e.Output, "1 / \nLC_ALL="), e.Output)
 	require.Equal(t, e, executionOf(e.String()), "what is not text comes through as well")
 	require.NotContains(t, e.String(), "\x00")

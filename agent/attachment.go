@@ -15,17 +15,19 @@ import (
 
 // The external_ids of an interface in Open vSwitch that the agent has made.
 const (
-	idInterface = "iface-id"     // ovn-controller(8)
-	idMAC       = "attached-mac" // ovs-vswitchd.conf.db(5)
+	idInterface = "iface-id"      // ovn-controller(8)
+	idMAC       = "attached-mac"  // ovs-vswitchd.conf.db(5)
+	idInstalled = "ovn-installed" // ovn-controller(8): it has the port in service
 
 	idAttachment = nbdb.KeyPrefix + "attachment"  // VPC/NAME
 	idRecord     = nbdb.KeyPrefix + "plug"        // a record
 	idDigest     = nbdb.KeyPrefix + "spec-digest" // of the attachment's spec, as in the northbound database
 	idState      = nbdb.KeyPrefix + "state"       // a state
-	idSince      = nbdb.KeyPrefix + "plugged-at"  // when it was plugged, RFC 3339
+	idSince      = nbdb.KeyPrefix + "since"       // when it came into that state, RFC 3339
+	idLease      = nbdb.KeyPrefix + "lease"       // a Lease, of a guest that is configured by DHCP
 	idError      = nbdb.KeyPrefix + "error"       // why it isn't as it should be
-	idPostCreate = nbdb.KeyPrefix + "post-create" // an execution
-	idPostDelete = nbdb.KeyPrefix + "post-delete" // an execution
+	idPostCreate = nbdb.KeyPrefix + "post-create" // an Execution
+	idPostDelete = nbdb.KeyPrefix + "post-delete" // an Execution
 )
 
 // The states of an interface.
@@ -61,7 +63,7 @@ func wantedOf(r nbdb.Request, owner string) *wanted {
 		return nil
 	}
 	w := &wanted{digest: ids[translate.KeyDigest]}
-	w.InterfaceID = r.LogicalPort
+	w.InterfaceID, w.Attachment = r.LogicalPort, r.LogicalPort // the name until it is known
 	stored, err := model.ParseStored(model.KindAttachment, []byte(ids[translate.KeySpec]))
 	if err != nil {
 		w.err = fmt.Errorf("reading the attachment of port %s: %w", r.LogicalPort, err)
@@ -113,7 +115,7 @@ func (p plugged) mine() map[string]string {
 // remade tells whether the interface has to be made anew to become as wanted.
 func (p plugged) remade(w *wanted) bool {
 	was, is := p.record, w.record
-	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Attachment != is.Attachment ||
+	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Plug.Configure != is.Plug.Configure || was.Attachment != is.Attachment ||
 		is.Plug.Type == model.PlugInternal && (was.MAC != is.MAC || was.Net.MTU != is.Net.MTU)
 }
 

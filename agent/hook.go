@@ -16,9 +16,9 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// execution is what became of a hook; it stands in the interface's
+// Execution is what became of a hook; it stands in the interface's
 // external_ids as JSON.
-type execution struct {
+type Execution struct {
 	State   string  `json:"state"`
 	Exit    *int    `json:"exit,omitempty"`    // of a hook that ended by itself
 	Error   string  `json:"error,omitempty"`   // why it has not
@@ -31,7 +31,7 @@ type execution struct {
 const (
 	hookPending     = "pending"
 	hookRunning     = "running"
-	hookDone        = "done"        // exit code 0
+	HookDone        = "done"        // exit code 0
 	hookFailed      = "failed"      // another exit code, or it could not be started
 	hookRefused     = "refused"     // the program is not allowed
 	hookTimeout     = "timeout"     // killed at the deadline
@@ -45,7 +45,7 @@ const (
 	hookPipes = time.Second
 )
 
-func (e execution) String() string {
+func (e Execution) String() string {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return "" // there is no value of this type that can't be encoded
@@ -54,10 +54,10 @@ func (e execution) String() string {
 }
 
 // executionOf reads what String has written; the zero value from any other text.
-func executionOf(text string) execution {
-	var e execution
+func executionOf(text string) Execution {
+	var e Execution
 	if json.Unmarshal([]byte(text), &e) != nil {
-		return execution{}
+		return Execution{}
 	}
 	return e
 }
@@ -72,9 +72,9 @@ type hooks struct {
 // run runs a hook to its end or its deadline, without a shell and with nothing
 // of the agent's environment, in a process group of its own that is killed at
 // the deadline. What of it survives that, as another group, is not waited for.
-func (h hooks) run(ctx context.Context, argv []string, r record, ifname string) execution {
+func (h hooks) run(ctx context.Context, argv []string, r record, ifname string) Execution {
 	if !slices.Contains(h.allowed, argv[0]) {
-		return execution{State: hookRefused, Error: fmt.Sprintf("%s is not among the allowed programs", argv[0])}
+		return Execution{State: hookRefused, Error: fmt.Sprintf("%s is not among the allowed programs", argv[0])}
 	}
 	limited, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (h hooks) run(ctx context.Context, argv []string, r record, ifname string) 
 	defer runtime.UnlockOSThread()
 	started := h.now()
 	err := cmd.Run()
-	e := execution{Started: started.UTC().Format(time.RFC3339), Seconds: h.now().Sub(started).Round(time.Millisecond).Seconds(), Output: output.String()}
+	e := Execution{Started: started.UTC().Format(time.RFC3339), Seconds: h.now().Sub(started).Round(time.Millisecond).Seconds(), Output: output.String()}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -106,7 +106,7 @@ func (h hooks) run(ctx context.Context, argv []string, r record, ifname string) 
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		e.State, e.Error = hookFailed, err.Error()
 	default:
-		e.State, e.Exit = hookDone, new(int)
+		e.State, e.Exit = HookDone, new(int)
 	}
 	return e
 }

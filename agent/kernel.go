@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // guestPort is the interface in a namespace.
@@ -202,13 +204,20 @@ func quiet(name string) error {
 		[2]string{"net/ipv4/conf/" + name + "/arp_ignore", "8"})
 }
 
-// own lets a guest's interface have what it is given and nothing else: no
-// addresses from router advertisements, and none kept back by a look for
-// duplicates, which OVN prevents.
-func own(name string) error {
+// The values of accept_ra (Linux, networking/ip-sysctl).
+const (
+	ignoreRA = "0"
+	acceptRA = "2" // also where the guest forwards packets
+)
+
+// own lets a guest's interface have what it is given and nothing else: none of
+// its addresses is kept back by a look for duplicates, which OVN prevents.
+// Where router advertisements are accepted they are asked for at once.
+func own(name, ra string) error {
 	dir := "net/ipv6/conf/" + name
-	return sysctls([2]string{dir + "/disable_ipv6", "0"}, [2]string{dir + "/accept_ra", "0"},
-		[2]string{dir + "/addr_gen_mode", "0"}, [2]string{dir + "/accept_dad", "0"})
+	return sysctls([2]string{dir + "/disable_ipv6", "0"}, [2]string{dir + "/accept_ra", ra},
+		[2]string{dir + "/addr_gen_mode", "0"}, [2]string{dir + "/accept_dad", "0"},
+		[2]string{dir + "/router_solicitation_delay", "0"}, [2]string{dir + "/router_solicitation_interval", "1"})
 }
 
 // checksums makes the kernel compute the checksums of what an interface of the
@@ -244,14 +253,30 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// configure gives an interface its MAC, MTU, addresses and routes, and takes
-// away those that it had by an earlier record.
-func configure(h *netlink.Handle, name string, r record, old *record, routes func(record) []route) error {
+// settings are what an interface has for the guest's use. An MTU of 0 is left
+// as it is.
+type settings struct {
+	mtu       int
+	addresses []netip.Prefix
+	routes    []route
+}
+
+// static are the settings by the specs, nil those of nothing.
+func (r *record) static(routes func(record) []route) settings {
+	if r == nil {
+		return settings{}
+	}
+	return settings{r.Net.MTU, r.Net.Addresses, routes(*r)}
+}
+
+// configure gives an interface its MAC and settings, and takes away those that
+// it had before.
+func configure(h *netlink.Handle, name string, address model.MAC, now, old settings) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("looking for the interface %s: %w", name, err)
 	}
-	mac, err := net.ParseMAC(string(r.MAC))
+	mac, err := net.ParseMAC(string(address))
 	if err != nil {
 		return fmt.Errorf("reading the MAC: %w", err)
 	}
@@ -260,31 +285,28 @@ func configure(h *netlink.Handle, name string, r record, old *record, routes fun
 			return fmt.Errorf("giving %s the MAC %s: %w", name, mac, err)
 		}
 	}
-	if link.Attrs().MTU != r.Net.MTU {
-		if err := h.LinkSetMTU(link, r.Net.MTU); err != nil {
-			return fmt.Errorf("giving %s the MTU %d: %w", name, r.Net.MTU, err)
+	if now.mtu != 0 && link.Attrs().MTU != now.mtu {
+		if err := h.LinkSetMTU(link, now.mtu); err != nil {
+			return fmt.Errorf("giving %s the MTU %d: %w", name, now.mtu, err)
 		}
 	}
 	if err := h.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting %s up: %w", name, err)
 	}
-	if err := addresses(h, link, r, old); err != nil {
+	if err := setAddresses(h, link, now.addresses, old.addresses); err != nil {
 		return err
 	}
-	return setRoutes(h, link, routes(r), oldRoutes(old, routes))
+	return setRoutes(h, link, now.routes, old.routes)
 }
 
-func addresses(h *netlink.Handle, link netlink.Link, r record, old *record) error {
-	for _, a := range r.Net.Addresses {
+func setAddresses(h *netlink.Handle, link netlink.Link, addresses, old []netip.Prefix) error {
+	for _, a := range addresses {
 		if err := h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD}); err != nil {
 			return fmt.Errorf("giving %s the address %s: %w", link.Attrs().Name, a, err)
 		}
 	}
-	if old == nil {
-		return nil
-	}
-	for _, a := range old.Net.Addresses {
-		if slices.Contains(r.Net.Addresses, a) {
+	for _, a := range old {
+		if slices.Contains(addresses, a) {
 			continue
 		}
 		if err := h.AddrDel(link, &netlink.Addr{IPNet: ipNet(a)}); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -294,25 +316,25 @@ func addresses(h *netlink.Handle, link netlink.Link, r record, old *record) erro
 	return nil
 }
 
-// route is a route of a guest; without via it is on the link.
+// route is a route of a guest; without Via it is on the link.
 type route struct {
-	to  netip.Prefix
-	via netip.Addr
+	To  netip.Prefix `json:"to"`
+	Via netip.Addr   `json:"via,omitzero"`
 }
 
 // guestRoutes are those of a namespace: everything goes by the gateways.
 func guestRoutes(r record) []route {
 	var out []route
 	for _, p := range r.Net.OnLink {
-		out = append(out, route{to: p})
+		out = append(out, route{To: p})
 	}
 	for _, g := range r.Net.Gateways {
 		everywhere := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 		if g.Is6() {
 			everywhere = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}
-		if !slices.ContainsFunc(out, func(x route) bool { return x.to == everywhere }) {
-			out = append(out, route{to: everywhere, via: g})
+		if !slices.ContainsFunc(out, func(x route) bool { return x.To == everywhere }) {
+			out = append(out, route{To: everywhere, Via: g})
 		}
 	}
 	return out
@@ -323,12 +345,12 @@ func guestRoutes(r record) []route {
 func hostRoutes(r record) []route {
 	var out []route
 	for _, p := range r.Net.OnLink {
-		out = append(out, route{to: p})
+		out = append(out, route{To: p})
 	}
 	for _, p := range r.Net.VPC {
 		for _, g := range r.Net.Gateways {
 			if g.Is4() == p.Addr().Is4() && !slices.ContainsFunc(r.Net.Addresses, func(a netip.Prefix) bool { return a.Masked() == p }) {
-				out = append(out, route{to: p, via: g})
+				out = append(out, route{To: p, Via: g})
 				break
 			}
 		}
@@ -336,18 +358,11 @@ func hostRoutes(r record) []route {
 	return out
 }
 
-func oldRoutes(old *record, routes func(record) []route) []route {
-	if old == nil {
-		return nil
-	}
-	return routes(*old)
-}
-
 func setRoutes(h *netlink.Handle, link netlink.Link, routes, old []route) error {
 	of := func(r route) *netlink.Route {
-		x := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r.to)}
-		if r.via.IsValid() {
-			x.Gw = r.via.AsSlice()
+		x := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r.To)}
+		if r.Via.IsValid() {
+			x.Gw = r.Via.AsSlice()
 		} else {
 			x.Scope = netlink.SCOPE_LINK
 		}
@@ -355,15 +370,15 @@ func setRoutes(h *netlink.Handle, link netlink.Link, routes, old []route) error 
 	}
 	for _, r := range routes {
 		if err := h.RouteReplace(of(r)); err != nil {
-			return fmt.Errorf("giving %s the route to %s: %w", link.Attrs().Name, r.to, err)
+			return fmt.Errorf("giving %s the route to %s: %w", link.Attrs().Name, r.To, err)
 		}
 	}
 	for _, r := range old {
-		if slices.ContainsFunc(routes, func(x route) bool { return x.to == r.to }) {
+		if slices.ContainsFunc(routes, func(x route) bool { return x.To == r.To }) {
 			continue
 		}
 		if err := h.RouteDel(of(r)); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("taking the route to %s from %s: %w", r.to, link.Attrs().Name, err)
+			return fmt.Errorf("taking the route to %s from %s: %w", r.To, link.Attrs().Name, err)
 		}
 	}
 	return nil

@@ -24,8 +24,9 @@ type kernel struct {
 
 func (k kernel) mark(r record) string { return markOf(k.owner, k.chassis, r.InterfaceID) }
 
-// internalPatience is how long ovs-vswitchd may take to make an internal port.
-const internalPatience = 5 * time.Second
+// openPatience is how long ovs-vswitchd may take to open an interface, or to
+// make an internal port.
+const openPatience = 5 * time.Second
 
 // taken tells whether a name is that of an interface which is not the
 // attachment's own.
@@ -100,10 +101,14 @@ func (k kernel) makeGuest(r record, ifname string, old *record) error {
 	if err := k.cable(h, int(ns), r, ifname, mark); err != nil {
 		return err
 	}
-	if err := inside(ns, func() error { return errors.Join(own(guestPort), k.offload(guestPort)) }); err != nil {
+	ra, now, before := ignoreRA, r.static(guestRoutes), old.static(guestRoutes)
+	if r.Plug.Configure == model.PlugDHCP {
+		ra, now, before = acceptRA, settings{}, settings{}
+	}
+	if err := inside(ns, func() error { return errors.Join(own(guestPort, ra), k.offload(guestPort)) }); err != nil {
 		return fmt.Errorf("preparing %s in %s: %w", guestPort, path, err)
 	}
-	if err := configure(h, guestPort, r, old, guestRoutes); err != nil {
+	if err := configure(h, guestPort, r.MAC, now, before); err != nil {
 		return err
 	}
 	return k.hostEnd(ifname, r.Net.MTU)
@@ -184,6 +189,21 @@ func (k kernel) hostEnd(ifname string, mtu int) error {
 	return nil
 }
 
+// up brings the interface that Open vSwitch has up where it is down.
+func (k kernel) up(r record, ifname string) error {
+	if r.Plug.Type == model.PlugInternal {
+		return nil // its flag is set with its addresses
+	}
+	link, err := netlink.LinkByName(ifname)
+	if err == nil && link.Attrs().Flags&net.FlagUp == 0 {
+		err = netlink.LinkSetUp(link)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing up the interface %s: %w", ifname, err)
+	}
+	return nil
+}
+
 func (k kernel) offload(name string) error {
 	if !k.userspace {
 		return nil
@@ -237,28 +257,19 @@ func (k kernel) markTap(ifname, mark string) error {
 // makeInternal readies a port that ovs-vswitchd makes. It marks it last: where
 // a restart of the userspace datapath has made it anew, the mark is missing.
 func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *record) error {
-	ctx, cancel := context.WithTimeout(ctx, internalPatience)
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := until(ctx, func() (bool, error) {
 		link, err := findLink(&netlink.Handle{}, ifname)
-		if err != nil {
-			return err
-		}
-		if link != nil {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for ovs-vswitchd to make the port %s: %w", ifname, ctx.Err())
-		}
+		return link != nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for ovs-vswitchd to make the port %s: %w", ifname, err)
 	}
-	if err := errors.Join(own(ifname), k.offload(ifname)); err != nil {
+	if err := errors.Join(own(ifname, ignoreRA), k.offload(ifname)); err != nil {
 		return fmt.Errorf("preparing the interface %s: %w", ifname, err)
 	}
-	if err := configure(&netlink.Handle{}, ifname, r, old, hostRoutes); err != nil {
+	if err := configure(&netlink.Handle{}, ifname, r.MAC, r.static(hostRoutes), old.static(hostRoutes)); err != nil {
 		return err
 	}
 	link, err := netlink.LinkByName(ifname)
@@ -269,6 +280,22 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 		return fmt.Errorf("marking the interface %s: %w", ifname, err)
 	}
 	return nil
+}
+
+// until waits for a condition.
+func until(ctx context.Context, holds func() (bool, error)) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // remove takes away what make has made, as far as it is there. What somebody

@@ -56,10 +56,8 @@ func (t *task) run(ctx context.Context, release func()) (changed bool, err error
 	}
 	t.metrics.failures.Inc()
 	log.WarnContext(ctx, "not as it should be: trying again", "error", err)
-	if len(t.have) > 0 && t.have[0].ExternalIDs[idError] != err.Error() {
-		if e := t.set(ctx, t.have[0], map[string]string{idError: err.Error()}); e != nil {
-			log.WarnContext(ctx, "noting the error", "error", e)
-		}
+	if e := t.noteError(ctx, err); e != nil {
+		log.WarnContext(ctx, "noting the error", "error", e)
 	}
 	return changed, err
 }
@@ -94,8 +92,14 @@ func (t *task) reconcile(ctx context.Context, release func()) (changed bool, err
 	if !whole || p.state() != statePlugged {
 		return true, t.make(ctx, p, nil, release)
 	}
+	if err := t.kernel.up(t.want.record, p.Name); err != nil {
+		return false, err
+	}
 	if !p.current(t.want) {
 		return true, t.change(ctx, p, release)
+	}
+	if t.renewal() <= 0 {
+		return true, t.renew(ctx, p, release)
 	}
 	if p.ExternalIDs[idError] != "" {
 		if err := t.set(ctx, p, map[string]string{idError: ""}); err != nil {
@@ -131,6 +135,9 @@ func (t *task) confirm(ctx context.Context) error {
 	return nil
 }
 
+// now is the time as it stands in external_ids.
+func (t *task) now() string { return t.o.Now().UTC().Format(time.RFC3339) }
+
 func (t *task) set(ctx context.Context, p plugged, ids map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, t.o.Timeout)
 	defer cancel()
@@ -163,7 +170,7 @@ func (t *task) add(ctx context.Context) (plugged, error) {
 	if err != nil {
 		return plugged{}, err
 	}
-	ids[idState] = statePlugging
+	ids[idState], ids[idSince] = statePlugging, t.now()
 	i := nbdb.NewInterface{Name: name, ExternalIDs: ids}
 	if t.want.Plug.Type == model.PlugInternal {
 		i.Type, i.MAC, i.MTU = "internal", string(t.want.MAC), t.want.Net.MTU
@@ -224,7 +231,7 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 		if err != nil {
 			return err
 		}
-		ids[idState], ids[idPostCreate], ids[idSince] = statePlugging, "", ""
+		ids[idState], ids[idSince], ids[idPostCreate], ids[idLease] = statePlugging, t.now(), "", ""
 		if err := t.set(ctx, p, ids); err != nil {
 			return err
 		}
@@ -232,24 +239,51 @@ func (t *task) make(ctx context.Context, p plugged, old *record, release func())
 	if err := t.kernel.make(ctx, t.want.record, p.Name, old); err != nil {
 		return err
 	}
+	if err := t.opened(ctx, p); err != nil {
+		return err
+	}
 	ids, err := t.ids()
 	if err != nil {
 		return err
 	}
-	now := t.o.Now()
-	ids[idState], ids[idSince], ids[idError] = statePlugged, now.UTC().Format(time.RFC3339), ""
+	if err := t.obtain(ctx, p, ids, release); err != nil {
+		return err
+	}
+	ids[idState], ids[idSince], ids[idError] = statePlugged, t.now(), ""
 	if len(t.want.Plug.PostCreateExec) > 0 {
-		ids[idPostCreate] = execution{State: hookPending}.String()
+		ids[idPostCreate] = Execution{State: hookPending}.String()
 	}
 	if err := t.set(ctx, p, ids); err != nil {
 		return err
 	}
 	t.metrics.plugs.Inc()
-	t.metrics.delay.Observe(now.Sub(t.queue.seen(t.port)).Seconds())
+	t.metrics.delay.Observe(t.o.Now().Sub(t.queue.seen(t.port)).Seconds())
 	t.o.Log.InfoContext(ctx, "plugged", "attachment", t.want.Attachment, "interface", p.Name, "type", t.want.Plug.Type)
 	p.ExternalIDs = ids
 	_, err = t.postCreate(ctx, p, release)
 	return err
+}
+
+// opened waits until ovs-vswitchd has opened the interface, and brings it up
+// again: the flags that it sets then are those which it has read before, perhaps
+// of an interface that was still down. One that does not open it soon isn't
+// waited for: whole passes look at the flag.
+func (t *task) opened(ctx context.Context, p plugged) error {
+	brief, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	err := until(brief, func() (bool, error) {
+		vs, err := t.ovs.ReadVSwitch(brief)
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(vs.Bridges[p.bridge].Interfaces, func(i nbdb.Interface) bool {
+			return i.UUID == p.UUID && i.OFPort != 0
+		}), nil
+	})
+	if err != nil && brief.Err() == nil {
+		return fmt.Errorf("waiting for ovs-vswitchd to open %s: %w", p.Name, err)
+	}
+	return t.kernel.up(t.want.record, p.Name)
 }
 
 // change gives an interface that stays what has changed of its spec.
@@ -259,6 +293,9 @@ func (t *task) change(ctx context.Context, p plugged, release func()) error {
 	}
 	ids, err := t.ids()
 	if err != nil {
+		return err
+	}
+	if err := t.obtain(ctx, p, ids, release); err != nil {
 		return err
 	}
 	ids[idError] = ""
@@ -285,7 +322,7 @@ func (t *task) postCreate(ctx context.Context, p plugged, release func()) (ran b
 	default:
 		return false, nil
 	}
-	running := execution{State: hookRunning, Started: t.o.Now().UTC().Format(time.RFC3339)}
+	running := Execution{State: hookRunning, Started: t.now()}
 	if err := t.set(ctx, p, map[string]string{idPostCreate: running.String()}); err != nil {
 		return true, err
 	}
@@ -294,13 +331,13 @@ func (t *task) postCreate(ctx context.Context, p plugged, release func()) (ran b
 }
 
 // hook runs a hook, beside the work on other ports.
-func (t *task) hook(ctx context.Context, what string, argv []string, r record, ifname string, release func()) execution {
+func (t *task) hook(ctx context.Context, what string, argv []string, r record, ifname string, release func()) Execution {
 	release()
 	began := t.o.Now()
 	e := t.hooks.run(ctx, argv, r, ifname)
 	t.metrics.hooks.WithLabelValues(what, e.State).Observe(t.o.Now().Sub(began).Seconds())
 	log := t.o.Log.InfoContext
-	if e.State != hookDone {
+	if e.State != HookDone {
 		log = t.o.Log.WarnContext
 	}
 	log(ctx, what+" hook", "attachment", r.Attachment, "interface", ifname, "program", argv[0], "result", e.String())
@@ -321,27 +358,62 @@ func (t *task) unplug(ctx context.Context, p plugged, release func()) error {
 	before := executionOf(p.ExternalIDs[idPostDelete])
 	if before.State == "" {
 		before.State = hookPending
+		if t.want == nil {
+			t.letGo(ctx, p) // since it has no port any more
+		}
 		// Without its iface-id ovn-controller lets go of the port.
-		if err := t.set(ctx, p, map[string]string{idState: stateUnplugging, idInterface: "", idPostDelete: before.String()}); err != nil {
+		if err := t.set(ctx, p, map[string]string{idState: stateUnplugging, idSince: t.now(), idInterface: "", idPostDelete: before.String()}); err != nil {
 			return err
 		}
+		t.letGo(ctx, p) // since it has no iface-id any more
 	}
 	if err := t.kernel.remove(p.record, p.Name); err != nil {
 		return err
 	}
-	if argv := p.record.Plug.PostDeleteExec; len(argv) > 0 && before.State == hookPending {
-		running := execution{State: hookRunning}
-		if err := t.set(ctx, p, map[string]string{idPostDelete: running.String()}); err != nil {
-			return err
-		}
-		t.hook(ctx, "post-delete", argv, p.record, p.Name, release)
+	after, err := t.postDelete(ctx, p, before, release)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.o.Timeout)
 	defer cancel()
-	if err := t.ovs.RemoveInterface(ctx, p.Interface, p.mine()); err != nil {
+	if err := t.ovs.RemoveInterface(ctx, p.Interface, p.mine(), t.bridge, t.unplugged(p, after)); err != nil {
 		return fmt.Errorf("removing the interface %s: %w", p.Name, err)
 	}
 	t.metrics.unplugs.Inc()
 	t.o.Log.InfoContext(ctx, "unplugged", "attachment", p.record.Attachment, "interface", p.Name)
 	return nil
+}
+
+// postDelete runs the hook of an interface that is out of service, once. It
+// returns what became of it, nil without a hook.
+func (t *task) postDelete(ctx context.Context, p plugged, before Execution, release func()) (*Execution, error) {
+	argv := p.record.Plug.PostDeleteExec
+	if len(argv) == 0 {
+		return nil, nil
+	}
+	if before.State != hookPending {
+		before.State, before.Error = hookInterrupted, "the agent was stopped"
+		return &before, nil
+	}
+	running := Execution{State: hookRunning, Started: t.now()}
+	if err := t.set(ctx, p, map[string]string{idPostDelete: running.String()}); err != nil {
+		return nil, err
+	}
+	e := t.hook(ctx, "post-delete", argv, p.record, p.Name, release)
+	return &e, nil
+}
+
+// letGo waits until ovn-controller has taken its own mark off an interface,
+// but not long: it may not run. That of OVN 25.03 aborts when an interface is
+// changed or goes while it does so.
+func (t *task) letGo(ctx context.Context, p plugged) {
+	ctx, cancel := context.WithTimeout(ctx, controllerPatience)
+	defer cancel()
+	err := until(ctx, func() (bool, error) {
+		ids, err := t.ovs.ReadInterfaceIDs(ctx, p.UUID)
+		return ids[idInstalled] == "", err
+	})
+	if err != nil {
+		t.o.Log.DebugContext(ctx, "ovn-controller has not let go", "interface", p.Name, "error", err)
+	}
 }

@@ -51,6 +51,10 @@ func (e *Engine) allocate(d *desire, attempt int) {
 	}
 }
 
+// fieldAddresses is where the fault of an attachment stands for which no
+// address is left.
+const fieldAddresses = "spec.addresses"
+
 type tierID struct{ vpc, name string }
 type vpcAddr struct {
 	vpc  string
@@ -204,9 +208,9 @@ func (a *allocator) fillFamily(r *model.Resource, spec *model.AttachmentSpec, t 
 		for _, p := range pools {
 			size += p.Size()
 		}
-		a.desire.found = append(a.desire.found, r.Fault("spec.addresses",
+		a.desire.found = append(a.desire.found, r.Fault(fieldAddresses,
 			"Tier "+r.Metadata.VPC+"/"+spec.Tier+" has no free address left: all "+strconv.FormatUint(size, 10)+
-				" of "+prefixes(pools)+" are taken or reserved", "add a prefix to the tier's cidrs, or delete attachments"))
+				" of "+prefixes(pools)+" are taken or reserved", "add a prefix to the tier's cidrs, or delete attachments").Coded(model.CodeLimit))
 		return
 	}
 	a.taken[vpcAddr{r.Metadata.VPC, addr}] = true

@@ -21,6 +21,9 @@ const (
 	WaitHV   Wait = "hv"   // every hypervisor has it
 )
 
+// any tells whether there is anything to wait for.
+func (w Wait) any() bool { return w != WaitNone && w != "" }
+
 func (w Wait) column() string {
 	if w == WaitHV {
 		return "hv_cfg"
@@ -130,42 +133,62 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
 	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
-	r := &runner{engine: e, wait: wait, result: Result{VPCs: []VPCResult{}}}
+	r := e.newRunner(wait.any())
 	err = r.commit(ctx, p)
 	if err != nil && stale(err) {
 		err = &ConflictError{fmt.Errorf("the plan is stale: %w", err)}
 	}
 	if err == nil {
-		err = r.settle(ctx)
+		err = r.settle(ctx, wait)
 	}
 	return &r.result, err
 }
 
-// run makes plans and commits them until one lands whole.
-func (e *Engine) run(ctx context.Context, wait Wait, plan func(context.Context, int) (*Plan, error)) (*Result, error) {
-	r := &runner{engine: e, wait: wait, result: Result{VPCs: []VPCResult{}}}
-	var last error
+// run makes plans, commits them until one lands whole, and waits.
+func (e *Engine) run(ctx context.Context, wait Wait, plan planner) (*Result, error) {
+	r := e.newRunner(wait.any())
+	if err := r.land(ctx, plan); err != nil {
+		return &r.result, err
+	}
+	return &r.result, r.settle(ctx, wait)
+}
+
+// planner makes a plan from the database as it is now; attempt counts from 0.
+type planner func(ctx context.Context, attempt int) (*Plan, error)
+
+// land makes plans and commits them until one lands whole.
+func (r *runner) land(ctx context.Context, plan planner) error {
 	for attempt := range attempts {
-		if err := e.pause(ctx, attempt); err != nil {
-			return &r.result, fmt.Errorf("giving up: %w; last: %w", err, last)
+		if err := r.engine.pause(ctx, attempt); err != nil {
+			return errors.Join(fmt.Errorf("giving up: %w", err), r.last)
 		}
 		p, err := plan(ctx, attempt)
-		if err != nil {
-			if r.result.Changed() {
-				err = fmt.Errorf("part of it has landed, the rest can't be planned any more: %w", err)
-			}
-			return &r.result, err
+		if err != nil && !stale(err) {
+			return r.unplanned(err)
 		}
-		last = r.commit(ctx, p)
-		if last == nil {
-			return &r.result, r.settle(ctx)
+		if err == nil {
+			r.engine.planned(attempt)
+			err = r.commit(ctx, p)
 		}
-		if !stale(last) {
-			return &r.result, last
+		r.last = err
+		if err == nil || !stale(err) {
+			return err
 		}
-		e.Log.Info("planning again", "attempt", attempt+1, "reason", last)
+		r.engine.Log.Info("planning again", "attempt", attempt+1, "reason", r.last)
 	}
-	return &r.result, &ConflictError{fmt.Errorf("the database kept changing, %d plans were overtaken: %w", attempts, last)}
+	return &ConflictError{fmt.Errorf("the database kept changing, %d plans were overtaken: %w", attempts, r.last)}
+}
+
+// unplanned is why there is no further plan, and what that leaves open.
+func (r *runner) unplanned(err error) error {
+	var invalid *InvalidError
+	switch {
+	case r.result.Changed():
+		return fmt.Errorf("part of it has landed, the rest can't be planned any more: %w", err)
+	case unknown(r.last) && !errors.As(err, &invalid):
+		return fmt.Errorf("%w; before that: %w", err, r.last)
+	}
+	return err
 }
 
 // pause waits a little, longer each time and by chance, before another attempt.
@@ -174,7 +197,12 @@ func (e *Engine) pause(ctx context.Context, attempt int) error {
 		return ctx.Err()
 	}
 	most := retryUnit << min(attempt, 5)
-	timer := time.NewTimer(time.Duration(e.Rand() % uint64(most)))
+	return sleep(ctx, time.Duration(e.Rand()%uint64(most)))
+}
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -187,13 +215,19 @@ func (e *Engine) pause(ctx context.Context, attempt int) error {
 // runner commits plans and collects what landed.
 type runner struct {
 	engine  *Engine
-	wait    Wait
+	bump    bool // raise nb_cfg with the last transaction
 	result  Result
-	nbCfg   int  // of the last transaction that was to be waited for
-	deleted bool // switches or routers were deleted and ovn-northd may not know yet
+	nbCfg   int   // of the last transaction that was to be waited for
+	deleted bool  // switches or routers were deleted and ovn-northd may not know yet
+	last    error // of the last commit
+}
+
+func (e *Engine) newRunner(bump bool) *runner {
+	return &runner{engine: e, bump: bump, result: Result{VPCs: []VPCResult{}}}
 }
 
 func (r *runner) commit(ctx context.Context, p *Plan) error {
+	r.resume()
 	r.result.Diagnostics = p.Diagnostics
 	r.deleted = r.deleted || p.behind
 	total, done := 0, 0
@@ -227,6 +261,25 @@ func (r *runner) commit(ctx context.Context, p *Plan) error {
 	return nil
 }
 
+// resume leaves of earlier attempts what has landed.
+func (r *runner) resume() {
+	r.result.VPCs = slices.DeleteFunc(r.result.VPCs, func(v VPCResult) bool { return v.Landed == 0 })
+	for i := range r.result.VPCs {
+		v := &r.result.VPCs[i]
+		v.Planned, v.Done, v.Error = v.Landed, true, ""
+	}
+}
+
+// confirm counts the transaction that failed as landed.
+func (r *runner) confirm() {
+	for i := range r.result.VPCs {
+		if v := &r.result.VPCs[i]; v.Landed < v.Planned {
+			v.Landed++
+			return
+		}
+	}
+}
+
 // merge replaces what an earlier attempt said of the same VPC.
 func (r *runner) merge(res VPCResult) {
 	for i, old := range r.result.VPCs {
@@ -250,8 +303,8 @@ func (r *runner) transact(ctx context.Context, p *Plan, tx nbdb.Plan, last bool)
 		r.awaitNorthd(ctx, p)
 	}
 	deletes := removesDatapath(tx) && p.northd
-	bump := deletes || last && r.wait != WaitNone
-	nbCfg, err := r.engine.NB.Commit(ctx, tx, bump)
+	bump := deletes || last && r.bump
+	nbCfg, err := r.engine.commit(ctx, tx, bump)
 	if err != nil {
 		return err
 	}
@@ -274,27 +327,36 @@ func (r *runner) awaitNorthd(ctx context.Context, p *Plan) {
 	if target == 0 {
 		target = p.nbCfg
 	}
-	if err := r.engine.NB.WaitCfg(brief, WaitSB.column(), target); err != nil && ctx.Err() == nil {
+	if err := r.engine.waitCfg(brief, WaitSB, target); err != nil && ctx.Err() == nil {
 		r.engine.Log.Warn("ovn-northd doesn't answer; going on", "error", err)
 	}
 	r.deleted = false
 }
 
-// settle waits as far as it was asked for. Where nothing was written, an empty
-// transaction that counts nb_cfg up is what tells that all before it has arrived.
-func (r *runner) settle(ctx context.Context) error {
-	if r.wait == WaitNone || r.wait == "" {
-		return nil
-	}
+// target is the nb_cfg to wait for. Where nothing was written, an empty
+// transaction that counts it up is what tells that all before it has arrived.
+func (r *runner) target(ctx context.Context) (int, error) {
 	if r.nbCfg == 0 {
-		n, err := r.engine.NB.Commit(ctx, nbdb.Plan{}, true)
+		n, err := r.engine.commit(ctx, nbdb.Plan{}, true)
 		if err != nil {
-			return fmt.Errorf("asking whether everything has arrived: %w", err)
+			return 0, fmt.Errorf("asking whether everything has arrived: %w", err)
 		}
 		r.nbCfg = n
 	}
-	if err := r.engine.NB.WaitCfg(ctx, r.wait.column(), r.nbCfg); err != nil {
-		return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: %w", r.wait, err)
+	return r.nbCfg, nil
+}
+
+// settle waits as far as it was asked for.
+func (r *runner) settle(ctx context.Context, wait Wait) error {
+	if !wait.any() {
+		return nil
+	}
+	target, err := r.target(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.engine.waitCfg(ctx, wait, target); err != nil {
+		return fmt.Errorf("the change is in the northbound database, but waiting for %s failed: %w", wait, err)
 	}
 	return nil
 }

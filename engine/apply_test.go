@@ -370,10 +370,10 @@ func TestUnreachableInTheMiddle(t *testing.T) {
 func TestOldOVN(t *testing.T) {
 	f := newFixture(t, false)
 	f.apply(vpc("shop", "10.0.0.0/16") + tier("shop", "web", "10.0.0.0/24"))
-	f.SchemaVersion = "6.1.0" // OVN 22.03
+	f.SchemaVersion = func() string { return "6.1.0" } // OVN 22.03
 	migrating := document("Attachment", "shop", "a", "tier: web, chassis: h1, migratingTo: h2")
 	f.refused(migrating, "spec.migratingTo", "22.09", "6.1.0")
-	f.SchemaVersion = "6.3.0"
+	f.SchemaVersion = func() string { return "6.3.0" }
 	f.apply(migrating)
 	require.Contains(t, f.nbctl("list", "Logical_Switch_Port", "shop/a"), "activation-strategy=rarp")
 }

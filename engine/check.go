@@ -95,7 +95,7 @@ func (d *desire) bound(r *model.Resource, what string, have, add, limit int) {
 	problem := fmt.Sprintf("%d %s: there are %d and the plan adds %d; OVN realises at most %d with %s", have+add, what, have, add, limit, mode)
 	switch {
 	case have+add > limit:
-		d.found = append(d.found, r.Fault("", problem, "use fewer, or move all hypervisors from VXLAN to Geneve"))
+		d.found = append(d.found, r.Fault("", problem, "use fewer, or move all hypervisors from VXLAN to Geneve").Coded(model.CodeLimit))
 	case (have+add)*10 >= limit*8:
 		d.found = append(d.found, r.Warning("", problem, ""))
 	}
@@ -125,6 +125,40 @@ func (e *Engine) Faults(ctx context.Context, set *model.Set) (model.Diagnostics,
 // switch port that is named like a router port.
 func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 	w := d.world
+	taken := w.foreignNames()
+	reserved := map[string]*model.Resource{}
+	for _, t := range d.resources {
+		if t.Kind == model.KindTier {
+			reserved[translate.RouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
+			reserved[translate.SwitchRouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
+		}
+	}
+	for _, r := range d.input {
+		if value := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; value != "" &&
+			r.Kind == model.KindVPCOffering && w.resources[r.ID()] == nil {
+			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+offeringOwner(value), "choose another name").
+				Coded(model.CodeTaken))
+		}
+		for _, n := range namesOf(r) {
+			if row := taken[n.group+n.name]; row != nil && !d.made(r, row.ID()) {
+				owner, err := e.ownerOf(ctx, row, r.Scope())
+				if err != nil {
+					return err
+				}
+				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
+					n.name, row.Table(), owner), n.fix).Coded(model.CodeTaken))
+			}
+			if t := reserved[n.name]; t != nil && r.Kind == model.KindAttachment {
+				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q belongs to the router port of %s", n.name, t.ID()), n.fix).
+					Coded(model.CodeTaken).With(t))
+			}
+		}
+	}
+	return nil
+}
+
+// foreignNames are the names of rows that are not ours, by kind of name.
+func (w *world) foreignNames() map[string]nbdb.Row {
 	owned := map[nbdb.UUID]bool{}
 	for _, rows := range w.rows {
 		for _, r := range rows {
@@ -134,7 +168,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 	for _, r := range w.strays {
 		owned[r.ID()] = true
 	}
-	taken := map[string]nbdb.Row{} // by table group and name
+	taken := map[string]nbdb.Row{}
 	note := func(group string, r nbdb.Row, name string) {
 		if !owned[r.ID()] {
 			taken[group+name] = r
@@ -155,33 +189,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 	for _, r := range nbdb.All[*nbdb.PortGroup](w.state) {
 		note("group ", r, r.Name)
 	}
-	reserved := map[string]*model.Resource{}
-	for _, t := range d.resources {
-		if t.Kind == model.KindTier {
-			reserved[translate.RouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
-			reserved[translate.SwitchRouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
-		}
-	}
-	for _, r := range d.input {
-		if value := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; value != "" &&
-			r.Kind == model.KindVPCOffering && w.resources[r.ID()] == nil {
-			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+offeringOwner(value), "choose another name"))
-		}
-		for _, n := range namesOf(r) {
-			if row := taken[n.group+n.name]; row != nil && !d.made(r, row.ID()) {
-				owner, err := e.ownerOf(ctx, row, n.name)
-				if err != nil {
-					return err
-				}
-				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
-					n.name, row.Table(), owner), n.fix))
-			}
-			if t := reserved[n.name]; t != nil && r.Kind == model.KindAttachment {
-				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q belongs to the router port of %s", n.name, t.ID()), n.fix))
-			}
-		}
-	}
-	return nil
+	return taken
 }
 
 // made tells whether a row has the UUID that we give to one of a resource's
@@ -191,20 +199,23 @@ func (d *desire) made(r *model.Resource, row nbdb.UUID) bool {
 	return err == nil && slices.ContainsFunc(f.Rows, func(x nbdb.Row) bool { return x.ID() == row })
 }
 
-// ownerOf says whose a row is.
-func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, name string) (string, error) {
-	state, err := e.NB.Read(ctx, nbdb.Query{Table: r.Table(), Where: map[string]any{"name": name}})
+// ownerOf says whose a row is. One of the VPC itself was not there when the
+// VPC was read: a *nbdb.ConflictError.
+func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, vpc string) (string, error) {
+	state, err := e.NB.Read(ctx, nbdb.Query{Table: r.Table(), Where: map[string]any{"_uuid": string(r.ID())}})
 	if err != nil {
-		return "", fmt.Errorf("reading whose the name %q is: %w", name, err)
+		return "", fmt.Errorf("reading whose row %s of %s is: %w", r.ID(), r.Table(), err)
 	}
 	full := state.Get(r.Table(), r.ID())
 	if full == nil {
 		return "somebody who has just removed it", nil
 	}
-	switch owner := full.IDs()[translate.KeyOwner]; owner {
-	case "":
+	switch owner := full.IDs()[translate.KeyOwner]; {
+	case owner == "":
 		return "another tool", nil
-	case e.Owner:
+	case owner == e.Owner && full.IDs()[translate.KeyVPC] == vpc:
+		return "", &nbdb.ConflictError{What: full.IDs()[translate.KeyKey] + " exists by now"}
+	case owner == e.Owner:
 		return "VPC " + full.IDs()[translate.KeyVPC], nil
 	default:
 		return "the installation " + strconv.Quote(owner), nil
@@ -254,7 +265,8 @@ func (e *Engine) checkGuests(ctx context.Context, d *desire) error {
 		} else if g.row.Column == "policies" {
 			what = "a router policy"
 		}
-		d.found = append(d.found, fault(g.on, "it holds %s that somebody else made (row %s)", "remove that first", what, g.row.Target))
+		d.found = append(d.found, fault(g.on, "it holds %s that somebody else made (row %s)", "remove that first", what, g.row.Target).
+			Coded(model.CodeInUse))
 	}
 	return nil
 }
@@ -285,13 +297,17 @@ func namesOf(r *model.Resource) []usedName {
 
 // checkVersion refuses what the server's OVN is too old for.
 func (e *Engine) checkVersion(d *desire) {
-	if e.SchemaVersion == "" || !older(e.SchemaVersion, 6, 3) {
+	if e.SchemaVersion == nil {
+		return
+	}
+	version := e.SchemaVersion()
+	if !older(version, 6, 3) {
 		return
 	}
 	for _, r := range d.input {
 		if spec, ok := r.Spec.(*model.AttachmentSpec); ok && spec.MigratingTo != "" {
 			d.found = append(d.found, r.Fault("spec.migratingTo",
-				"live migration needs OVN 22.09 or newer; the database has schema "+e.SchemaVersion, "upgrade OVN, or change spec.chassis"))
+				"live migration needs OVN 22.09 or newer; the database has schema "+version, "upgrade OVN, or change spec.chassis"))
 		}
 	}
 }
@@ -310,7 +326,21 @@ func older(version string, major, minor int) bool {
 // checkChassis warns of hypervisors that nobody knows, where the southbound
 // database can be read: OVN says nothing about them.
 func (e *Engine) checkChassis(ctx context.Context, d *desire) {
-	if e.SB == nil {
+	type named struct {
+		by          *model.Resource
+		field, name string
+	}
+	var all []named
+	for _, r := range d.input {
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			all = append(all, named{r, "spec.chassis", spec.Chassis}, named{r, "spec.migratingTo", spec.MigratingTo})
+		case *model.VPCSpec:
+			all = append(all, named{r, "spec.chassis", spec.Chassis})
+		}
+	}
+	all = slices.DeleteFunc(all, func(n named) bool { return n.name == "" })
+	if e.SB == nil || len(all) == 0 {
 		return
 	}
 	chassis, err := e.SB.ReadChassis(ctx)
@@ -321,19 +351,10 @@ func (e *Engine) checkChassis(ctx context.Context, d *desire) {
 		e.Log.Warn("the southbound database can't be read", "error", err)
 		return
 	}
-	check := func(r *model.Resource, field, name string) {
-		known := slices.ContainsFunc(chassis, func(c nbdb.Chassis) bool { return c.Name == name || c.Hostname == name })
-		if name != "" && !known {
-			d.found = append(d.found, r.Warning(field, fmt.Sprintf("no chassis %q is registered with OVN", name), "start ovn-controller there, or correct the name"))
-		}
-	}
-	for _, r := range d.input {
-		switch spec := r.Spec.(type) {
-		case *model.AttachmentSpec:
-			check(r, "spec.chassis", spec.Chassis)
-			check(r, "spec.migratingTo", spec.MigratingTo)
-		case *model.VPCSpec:
-			check(r, "spec.chassis", spec.Chassis)
+	for _, n := range all {
+		if !slices.ContainsFunc(chassis, func(c nbdb.Chassis) bool { return c.Name == n.name || c.Hostname == n.name }) {
+			d.found = append(d.found, n.by.Warning(n.field, fmt.Sprintf("no chassis %q is registered with OVN", n.name),
+				"start ovn-controller there, or correct the name"))
 		}
 	}
 }

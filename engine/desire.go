@@ -48,7 +48,7 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 		put := asInput(r)
 		put.Manager = e.Manager
 		if old := w.before(r.ID()); old != nil {
-			put.Manager = old.Manager
+			put.Manager, put.Request = old.Manager, old.Request
 		}
 		d.resources[r.ID()] = put
 		d.input = append(d.input, put)
@@ -129,7 +129,7 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 		d.removed = append(d.removed, stored)
 		if left := users[id]; len(left) > 0 {
 			d.found = append(d.found, fault(stored, "it is in use by %s",
-				"delete those first, or delete with --cascade", listIDs(left)))
+				"delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse))
 		}
 	}
 }

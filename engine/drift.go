@@ -326,7 +326,7 @@ func targetTable(e nbdb.Edge) string {
 // that it was judged by.
 func (f *driftFinder) plan() *Plan {
 	w := f.desire.world
-	p := &Plan{Database: w.global.UUID, Owner: f.engine.Owner, northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
+	p := f.engine.newPlan(w)
 	if f.diff.Empty() {
 		return p
 	}

@@ -21,12 +21,14 @@ type Store interface {
 	Read(ctx context.Context, queries ...nbdb.Query) (*nbdb.State, error)
 	Commit(ctx context.Context, p nbdb.Plan, bump bool) (nbCfg int, err error)
 	WaitCfg(ctx context.Context, column string, target int) error
+	Follow(ctx context.Context, sink nbdb.Sink, queries ...nbdb.Query) error
 }
 
 // Southbound tells what hypervisors made of the ports; optional.
 type Southbound interface {
 	ReadBindings(ctx context.Context, ports ...string) (map[string]nbdb.Binding, error)
 	ReadChassis(ctx context.Context) ([]nbdb.Chassis, error)
+	ReadBehind(ctx context.Context, nbCfg int) ([]string, error)
 }
 
 // Engine works on one northbound database for one installation. It keeps no
@@ -39,15 +41,24 @@ type Engine struct {
 	Now     func() time.Time
 	Rand    func() uint64 // spreads retries
 	Log     *slog.Logger
-	// SchemaVersion is the server's, such as 7.0.0, "" if not known.
-	SchemaVersion string
+	// SchemaVersion tells the server's, such as 7.0.0, "" if not known; nil: it isn't.
+	SchemaVersion func() string
 	// Progress is told of each transaction that landed; nil for nobody.
 	Progress func(done, total int)
+	// Observer is told of plans and transactions; nil for nobody.
+	Observer Observer
 }
 
 // New makes an engine with the system's clock and randomness.
 func New(nb Store, owner, manager string) *Engine {
 	return &Engine{NB: nb, Owner: owner, Manager: manager, Now: time.Now, Rand: rand.Uint64, Log: slog.New(slog.DiscardHandler)}
+}
+
+// As is the same engine for another manager.
+func (e *Engine) As(manager string) *Engine {
+	other := *e
+	other.Manager = manager
+	return &other
 }
 
 // InvalidError is an input that was refused: all its faults, nothing written.
@@ -81,8 +92,13 @@ func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
 func stale(err error) bool {
 	var conflict *nbdb.ConflictError
 	var constraint *nbdb.ConstraintError
+	return errors.As(err, &conflict) || errors.As(err, &constraint) || unknown(err)
+}
+
+// unknown tells whether a transaction may have been committed or not.
+func unknown(err error) bool {
 	var unknown *nbdb.UnknownOutcomeError
-	return errors.As(err, &conflict) || errors.As(err, &constraint) || errors.As(err, &unknown)
+	return errors.As(err, &unknown)
 }
 
 // invalid is the error for diagnostics that hold an error, else nil.

@@ -39,7 +39,7 @@ func connect(t *testing.T, s *lab.Sandbox, owner string) *fixture {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	e := engine.New(c, owner, "cli")
-	e.SchemaVersion = c.Schema().Version()
+	e.SchemaVersion = c.Schema().Version
 	return &fixture{Engine: e, t: t, ctx: ctx, sandbox: s}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/ipam"
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -73,9 +74,36 @@ type Filter struct {
 	VPC    string
 	Name   string
 	Labels map[string]string
+	// Of attachments, and nothing else matches if one is set:
+	Tier    string
+	Chassis string // asked for (spec.chassis or migratingTo), or in fact bound there
+	Up      *bool
 }
 
+// Matches tells whether the filter chooses an object.
+func (f Filter) Matches(o Object) bool {
+	if !f.matches(o.Resource) {
+		return false
+	}
+	if !f.ofAttachments() {
+		return true
+	}
+	spec, st := o.Resource.Spec.(*model.AttachmentSpec), o.Status.(*AttachmentStatus)
+	return (f.Chassis == "" || f.Chassis == spec.Chassis || f.Chassis == spec.MigratingTo || f.Chassis == st.Chassis) &&
+		(f.Up == nil || *f.Up == (st.Up != nil && *st.Up))
+}
+
+// ofAttachments tells whether the filter can choose attachments alone.
+func (f Filter) ofAttachments() bool { return f.Tier != "" || f.Chassis != "" || f.Up != nil }
+
+// matches is Matches as far as the status doesn't matter.
 func (f Filter) matches(r *model.Resource) bool {
+	if f.ofAttachments() {
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok || f.Tier != "" && f.Tier != spec.Tier {
+			return false
+		}
+	}
 	id := r.ID()
 	if f.Kind != "" && id.Kind != f.Kind || f.Name != "" && id.Name != f.Name {
 		return false
@@ -102,19 +130,40 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		return nil, err
 	}
 	st := &statuses{world: w}
-	if e.SB != nil && (f.Kind == "" || f.Kind == model.KindAttachment) {
-		if st.bindings, err = e.SB.ReadBindings(ctx); err != nil {
-			return nil, fmt.Errorf("reading the southbound database: %w", err)
-		}
+	if f.Kind == "" || f.Kind == model.KindAttachment {
+		st.bindings = e.bindings(ctx)
 	}
 	st.count()
+	st.findPorts()
 	var out []Object
 	for _, r := range sorted(w.withBuiltins()) {
-		if f.matches(r) {
-			out = append(out, Object{Resource: r, Status: st.of(r)})
+		if !f.matches(r) {
+			continue
+		}
+		if o := (Object{Resource: r, Status: st.of(r)}); f.Matches(o) {
+			out = append(out, o)
 		}
 	}
 	return out, nil
+}
+
+// sbPatience bounds the reading of the southbound database for statuses.
+const sbPatience = 5 * time.Second
+
+// bindings are where ports are bound, all or those named; nil where the
+// southbound database can't be read. It only tells more of what is known.
+func (e *Engine) bindings(ctx context.Context, ports ...string) map[string]nbdb.Binding {
+	if e.SB == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sbPatience)
+	defer cancel()
+	found, err := e.SB.ReadBindings(ctx, ports...)
+	if err != nil {
+		e.Log.Warn("the southbound database can't be read", "error", err)
+		return nil
+	}
+	return found
 }
 
 // withBuiltins are the resources with the lists that every VPC has.
@@ -146,7 +195,6 @@ type statuses struct {
 func (s *statuses) count() {
 	s.vpcs, s.tiers = map[string]*VPCStatus{}, map[tierID][]*model.AttachmentSpec{}
 	s.lists, s.offered = map[model.ID][]string{}, map[string][]string{}
-	s.ports = map[string]*nbdb.LogicalSwitchPort{}
 	for _, r := range sorted(s.world.resources) {
 		v := s.vpcs[vpcOf(r.ID())]
 		if v == nil {
@@ -170,6 +218,10 @@ func (s *statuses) count() {
 			s.tiers[id] = append(s.tiers[id], spec)
 		}
 	}
+}
+
+func (s *statuses) findPorts() {
+	s.ports = map[string]*nbdb.LogicalSwitchPort{}
 	for _, p := range nbdb.All[*nbdb.LogicalSwitchPort](s.world.state) {
 		s.ports[p.Name] = p
 	}
@@ -208,10 +260,16 @@ func orEmpty(s []string) []string {
 
 func (s *statuses) tier(r *model.Resource, spec *model.TierSpec) *TierStatus {
 	attached := s.tiers[tierID{r.Metadata.VPC, r.Metadata.Name}]
-	st := &TierStatus{Attachments: len(attached), RouterMAC: translate.RouterMAC(r.Metadata.VPC, spec.Gateways)}
-	for _, p := range spec.CIDRs {
+	return &TierStatus{Attachments: len(attached), RouterMAC: translate.RouterMAC(r.Metadata.VPC, spec.Gateways), Prefixes: Occupancy(spec, attached)}
+}
+
+// Occupancy counts the addresses of a tier's prefixes. attached are the tier's
+// attachments.
+func Occupancy(tier *model.TierSpec, attached []*model.AttachmentSpec) []PrefixStatus {
+	var out []PrefixStatus
+	for _, p := range tier.CIDRs {
 		ps := PrefixStatus{CIDR: p}
-		pool, err := ipam.NewPool(p, spec.Gateways, spec.Reserved)
+		pool, err := ipam.NewPool(p, tier.Gateways, tier.Reserved)
 		if err == nil {
 			ps.Free = pool.Size()
 		}
@@ -221,14 +279,14 @@ func (s *statuses) tier(r *model.Resource, spec *model.TierSpec) *TierStatus {
 					continue
 				}
 				ps.Used++
-				if ps.Free > 0 && free(spec, addr) {
+				if ps.Free > 0 && free(tier, addr) {
 					ps.Free--
 				}
 			}
 		}
-		st.Prefixes = append(st.Prefixes, ps)
+		out = append(out, ps)
 	}
-	return st
+	return out
 }
 
 func (s *statuses) attachment(spec *model.AttachmentSpec) *AttachmentStatus {

@@ -62,6 +62,7 @@ type Plan struct {
 	northd bool // an ovn-northd has worked on this database
 	behind bool // and has not caught up
 	nbCfg  int
+	then   map[model.ID]*model.Resource // what was read and planned, as it is to be
 }
 
 // Empty tells that nothing would change.
@@ -129,7 +130,8 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
+	p := e.newPlan(w)
+	p.then = d.resources
 	for _, vpc := range slices.Sorted(maps.Keys(touched)) {
 		part, err := e.planVPC(d, vpc, touched[vpc])
 		if err != nil {
@@ -155,6 +157,12 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	}
 	p.offeringsLast()
 	return p, nil
+}
+
+// newPlan is a plan without changes.
+func (e *Engine) newPlan(w *world) *Plan {
+	return &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, then: w.resources,
+		northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
 }
 
 // repairs tells whether a plan brings back rows.

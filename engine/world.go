@@ -78,18 +78,7 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 		{Table: nbdb.TableLogicalSwitch, Columns: names},
 		{Table: nbdb.TableLogicalRouter, Columns: names},
 	}
-	if len(s.ports) > 0 {
-		queries = append(queries,
-			nbdb.Query{Table: nbdb.TableLogicalRouterPort, Columns: names},
-			nbdb.Query{Table: nbdb.TablePortGroup, Columns: names})
-	}
-	if len(s.ports) > manyNames {
-		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
-	} else {
-		for _, n := range s.ports {
-			queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
-		}
-	}
+	queries = append(queries, nameQueries(s.ports)...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
 			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
@@ -107,6 +96,44 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 		return nil, fmt.Errorf("reading the northbound database: %w", err)
 	}
 	return newWorld(e.Owner, s, state)
+}
+
+// nameQueries find out who has names of ports; those of port groups go along.
+func nameQueries(ports []string) []nbdb.Query {
+	if len(ports) == 0 {
+		return nil
+	}
+	names := []string{"_uuid", "name"}
+	queries := []nbdb.Query{
+		{Table: nbdb.TableLogicalRouterPort, Columns: names},
+		{Table: nbdb.TablePortGroup, Columns: names},
+	}
+	if len(ports) > manyNames {
+		return append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
+	}
+	for _, n := range ports {
+		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+	}
+	return queries
+}
+
+// readNames adds to a world that was read without them who has names of ports.
+func (e *Engine) readNames(ctx context.Context, w *world, ports []string) error {
+	if len(ports) == 0 {
+		return nil
+	}
+	state, err := e.NB.Read(ctx, nameQueries(ports)...)
+	if err != nil {
+		return fmt.Errorf("reading names: %w", err)
+	}
+	for _, table := range []string{nbdb.TableLogicalRouterPort, nbdb.TablePortGroup, nbdb.TableLogicalSwitchPort} {
+		for _, r := range state.Rows(table) {
+			if w.state.Get(table, r.ID()) == nil {
+				w.state.Put(r)
+			}
+		}
+	}
+	return nil
 }
 
 func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
@@ -159,19 +186,30 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 	return "", false
 }
 
-// readPrincipal reads the resource that a row stores, if it stores one.
-func (w *world) readPrincipal(r nbdb.Row) {
+// principal is the resource that a row stores, nil if it stores none.
+func principal(r nbdb.Row) (*model.Resource, error) {
 	kind, ok := principalKind(r)
 	spec, stored := r.IDs()[translate.KeySpec]
 	if !ok || !stored {
-		return
+		return nil, nil
 	}
 	res, err := model.ParseStored(kind, []byte(spec))
 	if err != nil {
+		return nil, err
+	}
+	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
+	return res, nil
+}
+
+// readPrincipal reads the resource that a row stores, if it stores one.
+func (w *world) readPrincipal(r nbdb.Row) {
+	res, err := principal(r)
+	if err != nil {
 		w.unread = append(w.unread, unreadable{r, err})
+	}
+	if res == nil {
 		return
 	}
-	res.Manager = r.IDs()[translate.KeyManager]
 	id := res.ID()
 	if _, twice := w.resources[id]; twice {
 		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
@@ -180,7 +218,7 @@ func (w *world) readPrincipal(r nbdb.Row) {
 	w.resources[id] = res
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
-	w.edited[id] = w.digests[id] != translate.Digest([]byte(spec), res.Manager)
+	w.edited[id] = w.digests[id] != translate.Digest([]byte(r.IDs()[translate.KeySpec]), res.Manager)
 }
 
 // assign finds out to which resource a row belongs.
@@ -218,17 +256,19 @@ func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
 // readCopies finds the resources whose principal row somebody deleted or
 // edited: their second copies are still there.
 func (w *world) readCopies(owned []nbdb.Row) {
-	add := func(kind model.Kind, manager, spec string) {
+	add := func(kind model.Kind, manager, request, spec string) {
 		res, err := model.ParseStored(kind, []byte(spec))
 		if err != nil {
 			return
 		}
-		res.Manager = manager
+		res.Manager, res.Request = manager, request
 		switch id := res.ID(); {
 		case w.resources[id] == nil:
 			w.lost = append(w.lost, res)
 		case w.edited[id]:
 			w.resources[id] = res
+		case w.resources[id].Request == "":
+			w.resources[id].Request = request
 		}
 	}
 	for _, r := range owned {
@@ -238,15 +278,15 @@ func (w *world) readCopies(owned []nbdb.Row) {
 		}
 		ids := group.ExternalIDs
 		if spec, ok := ids[translate.KeyVPCSpec]; ok {
-			add(model.KindVPC, ids[translate.KeyManager], spec)
+			add(model.KindVPC, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
 		}
 		if spec, ok := ids[translate.KeyTierSpec]; ok {
-			add(model.KindTier, ids[translate.KeyManager], spec)
+			add(model.KindTier, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
 		}
 		for key, value := range ids {
 			if name, ok := strings.CutPrefix(key, translate.KeyAttachmentPrefix); ok {
-				manager, spec, _ := strings.Cut(value, " ")
-				add(model.KindAttachment, manager, spec)
+				manager, request, spec := translate.ParseRegistry(value)
+				add(model.KindAttachment, manager, request, spec)
 				id := model.ID{Kind: model.KindAttachment, VPC: ids[translate.KeyVPC], Name: name}
 				w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
 			}
@@ -257,21 +297,29 @@ func (w *world) readCopies(owned []nbdb.Row) {
 
 func (w *world) readOfferings() {
 	for key, value := range w.global.ExternalIDs {
-		name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
-		if !ok {
-			continue
+		if res := offering(w.owner, key, value); res != nil {
+			w.resources[res.ID()] = res
 		}
-		var o translate.StoredOffering
-		if json.Unmarshal([]byte(value), &o) != nil || o.Owner != w.owner {
-			continue
-		}
-		res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
-		if err != nil || res.Metadata.Name != name {
-			continue
-		}
-		res.Manager = o.Manager
-		w.resources[res.ID()] = res
 	}
+}
+
+// offering is the one that an entry of NB_Global stores, nil if it is none of
+// the owner's.
+func offering(owner, key, value string) *model.Resource {
+	name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
+	if !ok {
+		return nil
+	}
+	var o translate.StoredOffering
+	if json.Unmarshal([]byte(value), &o) != nil || o.Owner != owner {
+		return nil
+	}
+	res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
+	if err != nil || res.Metadata.Name != name {
+		return nil
+	}
+	res.Manager, res.Request = o.Manager, o.Request
+	return res
 }
 
 // context is what translations of a desired state look at.

@@ -42,7 +42,7 @@ func TestExamples(t *testing.T) {
 			p.readme(e.Name(), folder)
 		})
 	}
-	require.GreaterOrEqual(t, tried, 6)
+	require.GreaterOrEqual(t, tried, 7)
 }
 
 func build(t *testing.T) string {

@@ -1,9 +1,9 @@
 #!/bin/bash
 # The lab of docker-compose.yml.
 #
-#   hack/lab.sh up      build the image, start the containers, plug guests
+#   hack/lab.sh up      build the image, start the containers, wait for guests
 #   hack/lab.sh demo    play the scenes
-#   hack/lab.sh test    play them and check what they come to
+#   hack/lab.sh test    restart and kill a hypervisor, then play them and check what they come to
 #   hack/lab.sh down    stop and remove the containers; the network stays in volumes
 #   hack/lab.sh purge   down, and remove volumes, image, and the engine of our own
 #   hack/lab.sh env     print what makes `docker` reach the lab's engine

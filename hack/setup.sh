@@ -13,7 +13,7 @@
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
 
-packages=(ovn-central ovn-host openvswitch-switch iproute2 iputils-ping tcpdump ethtool)
+packages=(ovn-central ovn-host openvswitch-switch iproute2 iputils-ping tcpdump ethtool curl)
 suites=(trixie sid)
 included=ovn-central,ovn-host,openvswitch-switch,iproute2,iputils-ping,ethtool
 cache=${OVN_VPC_CACHE:-$HOME/.cache/ovn-vpc}
@@ -25,7 +25,7 @@ esac
 policy=/usr/sbin/policy-rc.d
 
 command -v dpkg-query >/dev/null || {
-	echo "setup: this is not Debian (no dpkg-query): install OVN, Open vSwitch, iproute2, ping, tcpdump and ethtool by your system's own means" >&2
+	echo "setup: this is not Debian (no dpkg-query): install OVN, Open vSwitch, iproute2, ping, tcpdump, ethtool and curl by your system's own means" >&2
 	exit 1
 }
 

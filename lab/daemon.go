@@ -67,7 +67,11 @@ func (s *Sandbox) daemons() []daemon {
 	if s.options.NoNorthd {
 		return daemons
 	}
-	return append(daemons, s.database("sb", schemaSB), daemon{
+	sb := s.database("sb", schemaSB)
+	if s.sbRemote != "" {
+		sb.args = append([]string{"--remote=" + s.sbRemote}, sb.args...)
+	}
+	return append(daemons, sb, daemon{
 		name: "northd", program: "ovn-northd", dir: s.dir, bin: s.bin,
 		args: []string{"--ovnnb-db=" + s.NB(), "--ovnsb-db=" + s.SB()},
 		// Without a leader it would wait longer and longer between its attempts.

@@ -17,8 +17,8 @@ import (
 
 // GuestSpec says what a guest is.
 type GuestSpec struct {
-	// Name is unique in the lab. It is part of a namespace's name, so it holds
-	// no slash.
+	// Name is unique on the hypervisor. It is part of a namespace's name, so it
+	// holds no slash.
 	Name string
 	// InterfaceID is external_ids:iface-id, the name of the logical port. Two
 	// guests on two hypervisors may have the same, as in a live migration.
@@ -51,6 +51,7 @@ type Guest struct {
 	hypervisor *Hypervisor
 	port       string // its interface on the hypervisor
 	ns         *namespace
+	adopted    bool // an agent has made it: see Hypervisor.Adopt
 }
 
 const (
@@ -81,22 +82,19 @@ func (l *Lab) admit(g *Guest) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.guests[g.Spec.Name] != nil {
+	if l.guests[g.namespace()] != nil {
 		return errors.New("there is a guest of this name")
 	}
 	l.plugs++
 	g.port = "g" + strconv.Itoa(l.plugs)
-	l.guests[g.Spec.Name] = g
+	l.guests[g.namespace()] = g
 	return nil
 }
 
-// guestNamespace is the name of a guest's namespace: others have labs on this
-// machine too, but none in a container of ours.
-func (l *Lab) guestNamespace(guest string) string {
-	if l.id == "" {
-		return guest
-	}
-	return l.id + "-" + guest
+// namespace is the name of the guest's namespace. Others have labs on this
+// machine too.
+func (g *Guest) namespace() string {
+	return g.hypervisor.lab.id + "-" + g.hypervisor.Name + "-" + g.Spec.Name
 }
 
 // Guests are all guests of the lab.
@@ -115,7 +113,7 @@ func (g *Guest) plug(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read its MAC: %w", err)
 	}
-	if g.ns, err = newNamespace(ctx, g.hypervisor.lab.guestNamespace(g.Spec.Name)); err != nil {
+	if g.ns, err = newNamespace(ctx, g.namespace()); err != nil {
 		return err
 	}
 	acceptRA := "0"
@@ -177,8 +175,11 @@ func (g *Guest) AddRoute(route GuestRoute) error {
 func (g *Guest) AddAddress(address netip.Prefix) error { return g.ns.address(guestPort, address) }
 
 // Unplug takes the guest out of the hypervisor and removes it, with the
-// processes that run inside.
+// processes that run inside. One that was adopted stays, as its agent's.
 func (g *Guest) Unplug(ctx context.Context) error {
+	if g.adopted {
+		return g.ns.release()
+	}
 	_, err := g.hypervisor.Vsctl(ctx, "--if-exists", "del-port", "br-int", g.port)
 	if err = errors.Join(err, g.remove(ctx)); err != nil {
 		return fmt.Errorf("unplug the guest %s: %w", g.Spec.Name, err)
@@ -204,7 +205,7 @@ func (g *Guest) remove(ctx context.Context) error {
 	}
 	l := g.hypervisor.lab
 	l.mu.Lock()
-	delete(l.guests, g.Spec.Name)
+	delete(l.guests, g.namespace())
 	l.mu.Unlock()
 	return errors.Join(errs...)
 }

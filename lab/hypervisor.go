@@ -164,7 +164,7 @@ func (h *Hypervisor) stop(ctx context.Context) error {
 	case h.ns == nil:
 		return nil
 	case h.lab.id == "": // that of Here
-		return errors.Join(h.ns.closeSockets(), h.ns.handle.Close())
+		return h.ns.release()
 	}
 	return h.ns.delete(ctx)
 }

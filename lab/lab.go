@@ -181,20 +181,17 @@ func (l *Lab) startCentral(ctx context.Context) error {
 		return fmt.Errorf("make the underlay: %w", err)
 	}
 	l.bridge = bridge
-	err := errors.Join(l.central.address(underlayBridge, underlayAddr(0)), l.central.checksums(ctx, underlayBridge), l.central.up(underlayBridge))
-	if err != nil {
+	if err := errors.Join(l.central.address(underlayBridge, underlayAddr(0)), l.central.checksums(ctx, underlayBridge), l.central.up(underlayBridge)); err != nil {
 		return fmt.Errorf("make the underlay: %w", err)
 	}
-	return l.central.do(func() error {
-		sandbox, err := SandboxUp(ctx, SandboxOptions{Dir: filepath.Join(l.dir, "central"), Root: l.options.Root})
-		if err != nil {
-			return err
-		}
-		l.sandbox = sandbox
-		remote := fmt.Sprintf("ptcp:%d:%s", sbPort, underlayAddr(0).Addr())
-		_, err = l.bin.Run(ctx, "ovs-appctl", "--target="+sandbox.path("sb.ctl"), "ovsdb-server/add-remote", remote)
+	sandbox, err := newSandbox(SandboxOptions{Dir: filepath.Join(l.dir, "central"), Root: l.options.Root})
+	if err != nil {
 		return err
-	})
+	}
+	sandbox.inside = l.central.do
+	sandbox.sbRemote = fmt.Sprintf("ptcp:%d:%s", sbPort, underlayAddr(0).Addr())
+	l.sandbox = sandbox
+	return sandbox.up(ctx)
 }
 
 // Down ends the lab's processes and removes its namespaces, and its folder if

@@ -269,6 +269,16 @@ func TestLabSurvivesACrash(t *testing.T) {
 	require.NoError(t, one.WaitPing(ctx, addr))
 }
 
+// A southbound database that was stopped is found again by the hypervisors: it
+// listens on the underlay as before.
+func TestLabSouthboundStartsAgain(t *testing.T) {
+	l := labtest.NewTestLab(t, lab.Options{Hypervisors: 1})
+	require.NoError(t, l.Sandbox().Stop(t.Context(), "sb"))
+	require.NoError(t, l.Sandbox().Start(t.Context()))
+	_, err := l.Sandbox().NBCtl(t.Context(), "--timeout=30", "--wait=hv", "ls-add", "sw")
+	require.NoError(t, err)
+}
+
 func TestLabEstablishedConnections(t *testing.T) {
 	ctx := t.Context()
 	l := labtest.NewTestLab(t, lab.Options{Hypervisors: 2})

@@ -60,6 +60,19 @@ func newNamespace(ctx context.Context, name string) (*namespace, error) {
 	return n, nil
 }
 
+// openNamespace opens the namespace that a path stands for.
+func openNamespace(path string) (*namespace, error) {
+	n := &namespace{name: filepath.Base(path)}
+	var err error
+	if n.handle, err = netns.GetFromPath(path); err != nil {
+		return nil, fmt.Errorf("open the network namespace %s: %w", path, err)
+	}
+	if n.link, err = netlink.NewHandleAt(n.handle, unix.NETLINK_ROUTE); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the network namespace %s: %w", path, err), n.handle.Close())
+	}
+	return n, nil
+}
+
 // closeAtEnd closes c when the namespace is deleted, at the latest.
 func (n *namespace) closeAtEnd(c io.Closer) {
 	n.mu.Lock()
@@ -90,6 +103,11 @@ func (c closers) Close() error {
 // delete closes this process's sockets in the namespace, ends the processes
 // there, and takes its name away: the namespace goes, with its interfaces.
 func (n *namespace) delete(ctx context.Context) error {
+	return errors.Join(n.release(), removeNetns(ctx, n.name))
+}
+
+// release lets go of the namespace, which stays.
+func (n *namespace) release() error {
 	err := n.closeSockets()
 	if n.link != nil {
 		n.link.Close()
@@ -97,7 +115,20 @@ func (n *namespace) delete(ctx context.Context) error {
 	if n.handle.IsOpen() {
 		err = errors.Join(err, n.handle.Close())
 	}
-	return errors.Join(err, removeNetns(ctx, n.name))
+	return err
+}
+
+// stands reports whether the namespace is still the one of its name.
+func (n *namespace) stands() (bool, error) {
+	var named, ours unix.Stat_t
+	err := unix.Stat(filepath.Join(netnsDir, n.name), &named)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err = errors.Join(err, unix.Fstat(int(n.handle), &ours)); err != nil {
+		return false, fmt.Errorf("look at the network namespace %s: %w", n.name, err)
+	}
+	return named.Dev == ours.Dev && named.Ino == ours.Ino, nil
 }
 
 // removeNetns ends the processes in a namespace and removes it. It is no error

@@ -41,6 +41,11 @@ type Sandbox struct {
 	dir     string
 	options SandboxOptions
 	bin     *Binaries
+	// inside runs what starts processes where these are to be: in the network
+	// namespace of a lab.
+	inside func(func() error) error
+	// sbRemote is where the southbound database listens too; "" is nowhere.
+	sbRemote string
 }
 
 const (
@@ -64,13 +69,18 @@ func SandboxUp(ctx context.Context, o SandboxOptions) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a sandbox: %w", err)
 	}
-	if err := s.claim(); err != nil {
-		return nil, fmt.Errorf("start a sandbox in %s: %w", s.dir, err)
-	}
-	if err := s.Start(ctx); err != nil {
+	if err := s.up(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// up makes the sandbox and starts it.
+func (s *Sandbox) up(ctx context.Context) error {
+	if err := s.claim(); err != nil {
+		return fmt.Errorf("start a sandbox in %s: %w", s.dir, err)
+	}
+	return s.Start(ctx)
 }
 
 // OpenSandbox returns the sandbox that was made in dir, running or not.
@@ -122,7 +132,8 @@ func newSandbox(o SandboxOptions) (*Sandbox, error) {
 		return nil, err
 	}
 	o.Dir = dir
-	return &Sandbox{dir: dir, options: o, bin: bin}, nil
+	here := func(f func() error) error { return f() }
+	return &Sandbox{dir: dir, options: o, bin: bin, inside: here}, nil
 }
 
 // claim makes the folder the sandbox's.
@@ -215,7 +226,7 @@ func (s *Sandbox) Start(ctx context.Context) (err error) {
 		if running {
 			continue
 		}
-		if err := d.start(ctx); err != nil {
+		if err := s.inside(func() error { return d.start(ctx) }); err != nil {
 			return err
 		}
 		started = append(started, d)

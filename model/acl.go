@@ -114,7 +114,7 @@ func (s *ACLSpec) number() {
 
 func (s *ACLSpec) check(c *checker) {
 	if name := c.resource.Metadata.Name; BuiltinName(name) {
-		c.fault("metadata.name", quote(name)+" is built in and can't be changed", "choose another name")
+		c.add(c.resource.Fault("metadata.name", quote(name)+" is built in and can't be changed", "choose another name").Coded(CodeImmutable))
 	}
 	count := map[Direction]int{}
 	for i := range s.Rules {

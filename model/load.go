@@ -47,6 +47,10 @@ type loader struct {
 	types map[reflect.Type][]property
 }
 
+func newLoader() *loader {
+	return &loader{set: &Set{byID: make(map[ID]*Resource)}, types: make(map[reflect.Type][]property)}
+}
+
 func (l *loader) report(d Diagnostic) {
 	if !l.full() {
 		l.found = append(l.found, d)
@@ -59,7 +63,7 @@ func (l *loader) full() bool { return len(l.found) >= maxFaults }
 // reports all faults, sorted by place; with an error among them the Set is
 // good for further checks (Check) only.
 func Load(inputs ...Input) (*Set, Diagnostics) {
-	l := &loader{set: &Set{byID: make(map[ID]*Resource)}, types: make(map[reflect.Type][]property)}
+	l := newLoader()
 	for _, input := range inputs {
 		l.input(input)
 	}

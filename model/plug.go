@@ -20,12 +20,24 @@ const (
 	PlugInternal PlugType = "internal"
 )
 
+// PlugConfigure says where the interface of a namespace has its addresses and
+// routes from.
+type PlugConfigure string
+
+// The ways to configure. The default is PlugStatic.
+const (
+	PlugStatic PlugConfigure = "static"
+	PlugDHCP   PlugConfigure = "dhcp"
+)
+
 // PlugSpec asks the agent of the attachment's chassis for the interface.
 type PlugSpec struct {
-	Type           PlugType `json:"type" doc:"none (default): somebody else plugs the interface; netns: eth0 in a network namespace; tap: a persistent tap for a virtual machine; internal: an internal port of Open vSwitch"`
-	Name           string   `json:"name,omitempty" doc:"netns: the namespace, default VPC.NAME; tap, internal: the interface, at most 15 characters, default derived"`
-	PostCreateExec []string `json:"postCreateExec,omitempty" doc:"program and arguments to run once the interface is made; ${ifname}, ${address} and ${mac} are replaced"`
-	PostDeleteExec []string `json:"postDeleteExec,omitempty" doc:"program and arguments to run once the interface is out of service"`
+	Type PlugType `json:"type" doc:"none (default): somebody else plugs the interface; netns: eth0 in a network namespace; tap: a persistent tap for a virtual machine; internal: an internal port of Open vSwitch"`
+	Name string   `json:"name,omitempty" doc:"netns: the namespace, default VPC.NAME; tap, internal: the interface, at most 15 characters, default derived"`
+	// Configure is empty for PlugStatic.
+	Configure      PlugConfigure `json:"configure,omitempty" doc:"netns: static (default): the agent sets addresses and routes as the specs say; dhcp: it asks the tier's DHCP servers and hears router advertisements"`
+	PostCreateExec []string      `json:"postCreateExec,omitempty" doc:"program and arguments to run once the interface is made; ${ifname}, ${address} and ${mac} are replaced"`
+	PostDeleteExec []string      `json:"postDeleteExec,omitempty" doc:"program and arguments to run once the interface is out of service"`
 }
 
 const (
@@ -36,12 +48,18 @@ const (
 // HookVariables are the names that hooks may use as ${name}.
 func HookVariables() []string { return []string{"ifname", "address", "mac"} }
 
-// normalPlug is the one form of «nobody is asked»: no plug at all.
+// normalPlug is the one form of what is meant: «nobody is asked» is no plug at
+// all, and the default way to configure is not named.
 func normalPlug(p *PlugSpec) *PlugSpec {
-	if p == nil || p.Type != "" && p.Type != PlugNone || p.Name != "" || len(p.PostCreateExec)+len(p.PostDeleteExec) > 0 {
-		return p
+	switch {
+	case p == nil:
+		return nil
+	case p.Type == PlugNetns && p.Configure == PlugStatic:
+		p.Configure = ""
+	case (p.Type == "" || p.Type == PlugNone) && p.Name == "" && p.Configure == "" && len(p.PostCreateExec)+len(p.PostDeleteExec) == 0:
+		return nil
 	}
-	return nil
+	return p
 }
 
 func (p *PlugSpec) check(c *checker, chassis string) {
@@ -49,13 +67,19 @@ func (p *PlugSpec) check(c *checker, chassis string) {
 	switch p.Type {
 	case PlugNetns:
 		c.optional(field+".name", p.Name, plugName("a namespace", maxNetnsLen))
+		if p.Configure != "" && p.Configure != PlugDHCP {
+			c.fault(field+".configure", quote(string(p.Configure))+" is not a way to configure", "use static or dhcp")
+		}
 	case PlugTap, PlugInternal:
 		c.optional(field+".name", p.Name, plugName("an interface", maxIfNameLen))
+		if p.Configure != "" {
+			c.fault(field+".configure", "is for the type netns alone", "remove it, or use the type netns")
+		}
 	case "", PlugNone:
 		for _, x := range []struct {
 			name  string
 			given bool
-		}{{"name", p.Name != ""}, {"postCreateExec", len(p.PostCreateExec) > 0}, {"postDeleteExec", len(p.PostDeleteExec) > 0}} {
+		}{{"name", p.Name != ""}, {"configure", p.Configure != ""}, {"postCreateExec", len(p.PostCreateExec) > 0}, {"postDeleteExec", len(p.PostDeleteExec) > 0}} {
 			if x.given {
 				c.fault(field+"."+x.name, "has no meaning without an interface to make", "give spec.plug.type netns, tap or internal, or remove it")
 			}

@@ -107,8 +107,8 @@ type macKey struct {
 	mac  MAC
 }
 
-func (c *crossChecker) fault(at spot, problem, fix string) {
-	c.found = append(c.found, at.r.Fault(at.field, problem, fix))
+func (c *crossChecker) fault(at spot, code Code, problem, fix string) {
+	c.found = append(c.found, at.r.Fault(at.field, problem, fix).Coded(code))
 }
 
 // collision reports two resources that want one thing, on the later one that
@@ -121,7 +121,8 @@ func (c *crossChecker) collision(later, first spot, problem, fix string) {
 	if on.r.Source == nil {
 		return
 	}
-	c.fault(on, fmt.Sprintf("%s %s (%s)", problem, other.r.ID(), other.r.place()), fix)
+	c.found = append(c.found, on.r.Fault(on.field, fmt.Sprintf("%s %s (%s)", problem, other.r.ID(), other.r.place()), fix).
+		Coded(CodeTaken).With(other.r))
 }
 
 // sound tells whether a field of a resource can be held against others: the
@@ -186,7 +187,9 @@ func (c *crossChecker) unknown(at spot, id ID, scope string) {
 	if len(names) > 0 {
 		fix += ", or use one of " + few(names)
 	}
-	c.fault(at, fmt.Sprintf("there is no %s", id), suggest(id.Name, names, fix))
+	found := at.r.Fault(at.field, fmt.Sprintf("there is no %s", id), suggest(id.Name, names, fix))
+	found.Against = id
+	c.found = append(c.found, found)
 }
 
 // few lists at most five names, and how many more there are.
@@ -210,8 +213,8 @@ func (c *crossChecker) vpc(r *Resource, spec *VPCSpec) {
 	granted := offering.Spec.(*VPCOfferingSpec)
 	if sound(offering, "spec.capabilities") && sound(r, "spec.distributedRouting") && spec.DistributedRouting && !granted.Capabilities.DistributedRouting {
 		c.blame(
-			spot{r, "spec.distributedRouting"}, fmt.Sprintf("%s does not permit distributed routing", offering.ID()),
-			spot{offering, "spec.capabilities.distributedRouting"}, fmt.Sprintf("%s uses distributed routing", r.ID()),
+			spot{r, "spec.distributedRouting"}, CodeLimit, fmt.Sprintf("%s does not permit distributed routing", offering.ID()),
+			spot{offering, "spec.capabilities.distributedRouting"}, CodeInUse, fmt.Sprintf("%s uses distributed routing", r.ID()),
 			"set distributedRouting to false and name a chassis in the VPC, or permit it in the offering")
 	}
 	for _, q := range granted.Limits.quotas() {
@@ -223,12 +226,12 @@ func (c *crossChecker) vpc(r *Resource, spec *VPCSpec) {
 
 // blame reports a fault on the first spot if it comes from the input, else on
 // the second.
-func (c *crossChecker) blame(first spot, problem string, second spot, otherwise, fix string) {
+func (c *crossChecker) blame(first spot, code Code, problem string, second spot, other Code, otherwise, fix string) {
 	switch {
 	case fromInput(first.r):
-		c.fault(first, problem, fix)
+		c.found = append(c.found, first.r.Fault(first.field, problem, fix).Coded(code).With(second.r))
 	case fromInput(second.r):
-		c.fault(second, otherwise, fix)
+		c.fault(second, other, otherwise, fix)
 	}
 }
 
@@ -240,10 +243,10 @@ func (c *crossChecker) quota(vpc, offering *Resource, q quota) {
 	if q.limit == nil || used <= *q.limit {
 		return
 	}
-	at := spot{vpc, "spec.offering"}
+	at, code := spot{vpc, "spec.offering"}, CodeLimit
 	switch {
 	case c.narrowed(offering, q):
-		at = spot{offering, q.field}
+		at, code = spot{offering, q.field}, CodeInUse
 	case last != nil && q.kind == KindACL:
 		at = spot{last, "spec.rules"}
 	case last != nil:
@@ -252,7 +255,7 @@ func (c *crossChecker) quota(vpc, offering *Resource, q quota) {
 		at = spot{offering, q.field}
 	}
 	if fromInput(at.r) {
-		c.fault(at, fmt.Sprintf("%s would have %d %s, %s permits %d", vpc.ID(), used, q.what, offering.ID(), *q.limit),
+		c.fault(at, code, fmt.Sprintf("%s would have %d %s, %s permits %d", vpc.ID(), used, q.what, offering.ID(), *q.limit),
 			"use fewer, or raise the limit in the offering")
 	}
 }
@@ -310,7 +313,7 @@ func (c *crossChecker) keepsTiers(r *Resource, spec *VPCSpec) {
 	if old := c.before(r.ID()); old != nil {
 		fix = "keep those of " + join(old.Spec.(*VPCSpec).CIDRs) + " that cover them, or delete the tiers first"
 	}
-	c.fault(spot{r, "spec.cidrs"}, "no longer cover "+few(lost), fix)
+	c.fault(spot{r, "spec.cidrs"}, CodeInUse, "no longer cover "+few(lost), fix)
 }
 
 func (c *crossChecker) acl(r *Resource, spec *ACLSpec) {

@@ -12,7 +12,7 @@ func (c *crossChecker) tier(r *Resource, spec *TierSpec) {
 		around := vpc.Spec.(*VPCSpec).CIDRs
 		for i, p := range spec.CIDRs {
 			if at := (spot{r, index("spec.cidrs", i)}); sound(r, at.field) && !coveredBy(p, around) {
-				c.fault(at, fmt.Sprintf("%s lies in none of the prefixes of %s", p, vpc.ID()),
+				c.fault(at, "", fmt.Sprintf("%s lies in none of the prefixes of %s", p, vpc.ID()),
 					"stay inside "+join(around)+", or add a prefix to the VPC")
 			}
 		}
@@ -28,7 +28,7 @@ func (c *crossChecker) tier(r *Resource, spec *TierSpec) {
 			}
 		}
 		if len(users) > 0 {
-			c.fault(spot{r, "spec.cidrs"}, fmt.Sprintf("%s can't be changed or removed: %s in it: %s", p, holders(len(users)), few(users)),
+			c.fault(spot{r, "spec.cidrs"}, CodeInUse, fmt.Sprintf("%s can't be changed or removed: %s in it: %s", p, holders(len(users)), few(users)),
 				"keep the prefix, or delete the attachments first")
 		}
 	}
@@ -114,12 +114,15 @@ func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 	}
 	old := c.before(r.ID())
 	if old != nil && fromInput(r) && old.Spec.(*AttachmentSpec).Tier != spec.Tier {
-		c.fault(spot{r, "spec.tier"}, fmt.Sprintf("can't be changed: the attachment is in tier %s", old.Spec.(*AttachmentSpec).Tier),
+		c.fault(spot{r, "spec.tier"}, CodeImmutable, fmt.Sprintf("can't be changed: the attachment is in tier %s", old.Spec.(*AttachmentSpec).Tier),
 			"to move it, delete it and create it anew")
 		return
 	}
 	tierID := ID{KindTier, r.Metadata.VPC, spec.Tier}
 	tier := c.refer(spot{r, "spec.tier"}, tierID)
+	if sound(tier, "spec.dhcp") {
+		c.asksDHCP(r, spec, tier)
+	}
 	if spec.MAC != "" && sound(r, "spec.mac") {
 		claim(c, c.macs, macKey{tierID, spec.MAC}, spot{r, "spec.mac"}, string(spec.MAC)+" is the MAC of", "give one of them another")
 	}
@@ -133,6 +136,17 @@ func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 			c.address(at, addr, tier)
 		}
 	}
+}
+
+// asksDHCP reports an attachment that is configured by DHCP in a tier without.
+func (c *crossChecker) asksDHCP(r *Resource, spec *AttachmentSpec, tier *Resource) {
+	if spec.Plug == nil || spec.Plug.Configure != PlugDHCP || tier.Spec.(*TierSpec).DHCP.Enabled {
+		return
+	}
+	c.blame(
+		spot{r, "spec.plug.configure"}, "", fmt.Sprintf("%s serves no DHCP", tier.ID()),
+		spot{tier, "spec.dhcp.enabled"}, CodeInUse, fmt.Sprintf("%s is configured by DHCP", r.ID()),
+		"set spec.dhcp.enabled of the tier to true, or spec.plug.configure of the attachment to static")
 }
 
 // claim notes who has a thing, and reports a second one that wants it.
@@ -154,17 +168,17 @@ func (c *crossChecker) address(at spot, addr netip.Addr, tier *Resource) {
 	if in < 0 {
 		removed := slices.ContainsFunc(c.removed(tier), func(p netip.Prefix) bool { return p.Contains(addr) })
 		if fromInput(at.r) && !removed {
-			c.fault(at, fmt.Sprintf("%s lies in none of the prefixes of %s", addr, tier.ID()), "one of "+join(spec.CIDRs))
+			c.fault(at, "", fmt.Sprintf("%s lies in none of the prefixes of %s", addr, tier.ID()), "one of "+join(spec.CIDRs))
 		}
 		return
 	}
 	if what := unusable(spec.CIDRs[in], addr); what != "" && fromInput(at.r) {
-		c.fault(at, fmt.Sprintf("%s is %s of %s", addr, what, spec.CIDRs[in]), "give a host's address")
+		c.fault(at, "", fmt.Sprintf("%s is %s of %s", addr, what, spec.CIDRs[in]), "give a host's address")
 	}
 	if i := slices.Index(spec.Gateways, addr); i >= 0 {
 		c.blame(
-			at, fmt.Sprintf("%s is the gateway of %s", addr, tier.ID()),
-			spot{tier, index("spec.gateways", i)}, fmt.Sprintf("%s is the address of %s", addr, at.r.ID()),
+			at, CodeTaken, fmt.Sprintf("%s is the gateway of %s", addr, tier.ID()),
+			spot{tier, index("spec.gateways", i)}, CodeTaken, fmt.Sprintf("%s is the address of %s", addr, at.r.ID()),
 			"give one of them another address")
 	}
 }

@@ -38,6 +38,18 @@ func (id ID) String() string {
 	return string(id.Kind) + " " + id.VPC + "/" + id.Name
 }
 
+// ParseID reads what ID.String has written.
+func ParseID(text string) (ID, bool) {
+	kind, path, ok := strings.Cut(text, " ")
+	if _, known := Kind(kind).info(); !known || !ok {
+		return ID{}, false
+	}
+	if vpc, name, scoped := strings.Cut(path, "/"); scoped {
+		return ID{Kind: Kind(kind), VPC: vpc, Name: name}, true
+	}
+	return ID{Kind: Kind(kind), Name: path}, true
+}
+
 // Metadata names a resource.
 type Metadata struct {
 	Name   string            `json:"name" doc:"DNS label (RFC 1123): 1 to 63 lower-case letters, digits and hyphens"`
@@ -55,6 +67,10 @@ type Resource struct {
 	// Manager is who brought the resource (`apply --manager`). It is kept
 	// beside the spec, not in it, and no part of documents.
 	Manager string
+	// Request marks the request that created the resource, so that it is known
+	// when it comes again ("" for none; ValidRequest). It is kept beside the spec,
+	// like Manager, and never changes.
+	Request string
 	// Source is where the resource was read, nil for one from the database.
 	Source *Source
 }
@@ -85,6 +101,16 @@ func (r *Resource) Scope() string {
 		return r.Metadata.Name
 	}
 	return r.Metadata.VPC
+}
+
+// maxRequest bounds Resource.Request.
+const maxRequest = 64
+
+// ValidRequest tells whether a text can mark a request: at most 64 letters,
+// digits, hyphens and spaces.
+func ValidRequest(text string) bool {
+	return len(text) <= maxRequest && strings.Trim(text, "- 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" &&
+		strings.TrimSpace(text) == text
 }
 
 // Check reports what is wrong with the resource by itself. Load has done it

@@ -64,9 +64,9 @@ func Envelope(r *Resource, status any) Document {
 	return Document{APIVersion: APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: r.Spec, Status: status}
 }
 
-// EncodeYAML writes documents as one YAML stream, fields in the order of the
-// structs. Load reads the same resources from it.
-func EncodeYAML(w io.Writer, documents ...Document) error {
+// EncodeYAML writes documents, or other values that json.Marshal takes, as one
+// YAML stream, fields in the order of JSON. Load reads the same resources from it.
+func EncodeYAML[T any](w io.Writer, documents ...T) error {
 	if len(documents) == 0 {
 		return nil // yaml.v3 can't close a stream without a document
 	}
@@ -75,14 +75,14 @@ func EncodeYAML(w io.Writer, documents ...Document) error {
 	for _, document := range documents {
 		data, err := compactJSON(document)
 		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", document.Kind, document.Metadata.Name, err)
+			return fmt.Errorf("encode YAML: %w", err)
 		}
 		node, err := newJSONReader(data).value()
 		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", document.Kind, document.Metadata.Name, err)
+			return fmt.Errorf("encode YAML: %w", err)
 		}
 		if err := encoder.Encode(node); err != nil {
-			return fmt.Errorf("write %s %s: %w", document.Kind, document.Metadata.Name, err)
+			return fmt.Errorf("write YAML: %w", err)
 		}
 	}
 	if err := encoder.Close(); err != nil {

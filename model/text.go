@@ -13,6 +13,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// CodeSyntax marks the fault of a text that is no YAML or JSON at all.
+const CodeSyntax Code = "syntax"
+
 // part is a piece of an input: whole documents, most often one.
 type part struct {
 	line int // lines of the input before it
@@ -68,7 +71,7 @@ func binary(input Input) *Diagnostic {
 		if problem != "" {
 			return &Diagnostic{
 				Severity: LevelError, File: input.Name, Line: line, Column: column,
-				Problem: "is not a text: " + problem, Fix: "give YAML or JSON in UTF-8",
+				Problem: "is not a text: " + problem, Fix: "give YAML or JSON in UTF-8", Code: CodeSyntax,
 			}
 		}
 		at, column = at+size, column+1
@@ -114,7 +117,7 @@ func syntaxFault(file string, p part, err error) *Diagnostic {
 	}
 	d := &Diagnostic{
 		Severity: LevelError, File: file, Line: p.line + line, Column: 1,
-		Problem: "is not YAML: " + shorten(problem), Fix: "check indentation, brackets and quotes near this line",
+		Problem: "is not YAML: " + shorten(problem), Fix: "check indentation, brackets and quotes near this line", Code: CodeSyntax,
 	}
 	if strings.Contains(problem, "cannot start any token") {
 		if tabLine, column := indentingTab(p.data); tabLine > 0 {

@@ -40,11 +40,13 @@ type Client struct {
 	leaderOnly bool
 	tls        *tls.Config
 	log        *slog.Logger
+	patience   time.Duration // with a server that is silent
 
 	connecting chan struct{} // holds an element while somebody connects
 
 	mu     sync.Mutex // guards what follows
 	conn   ovsclient.Client
+	gone   chan struct{} // closed when conn is no longer the client's
 	schema *Schema
 }
 
@@ -52,6 +54,18 @@ type Client struct {
 // Where all refuse it fails at once; a cluster that is electing a leader is
 // waited for until the deadline.
 func Dial(ctx context.Context, o Options) (*Client, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := c.connected(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// New is a client that connects when it is first used.
+func New(o Options) (*Client, error) {
 	remotes, err := parseRemotes(o.Remotes)
 	if err != nil {
 		return nil, err
@@ -62,7 +76,8 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		remotes: remotes, shown: o.Remotes, database: o.Database, tls: config,
-		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, connecting: make(chan struct{}, 1),
+		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, patience: followPatience,
+		connecting: make(chan struct{}, 1),
 	}
 	if c.database == "" {
 		c.database = Northbound
@@ -70,16 +85,14 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if _, _, err := c.connected(ctx); err != nil {
-		return nil, err
-	}
 	return c, nil
 }
 
 // Close ends the connection.
 func (c *Client) Close() { c.swap(nil, nil) }
 
-// Schema is the schema of the server that was last connected to.
+// Schema is the schema of the server that was last connected to, nil before
+// the first.
 func (c *Client) Schema() *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,9 +111,10 @@ func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
+		close(c.gone)
 		go c.conn.Close()
 	}
-	c.conn = conn
+	c.conn, c.gone = conn, make(chan struct{})
 	if schema != nil {
 		c.schema = schema
 	}
@@ -119,14 +133,14 @@ func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, erro
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())
+		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())}
 	}
 	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
 		return conn, schema, nil
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)
+		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
 	}
 	schema := &Schema{db: conn.Schema()}
 	c.swap(conn, schema)
@@ -250,27 +264,73 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	type answer struct {
-		results []ovsdb.OperationResult
-		err     error
-	}
+	gone := c.lost(conn)
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan answer, 1)
 	go func() {
-		results, err := conn.Transact(ctx, ops...)
+		defer cancel()
+		results, err := conn.Transact(call, ops...)
 		done <- answer{results, err}
 	}()
 	var a answer
 	select {
 	case a = <-done:
+		if a.err != nil {
+			c.drop(conn)
+		}
+	case <-gone:
+		cancel()
+		a.err = errLost
 	case <-ctx.Done():
 		a.err = ctx.Err()
+		go func() {
+			defer cancel()
+			c.outlive(conn, gone, done)
+		}()
 	}
 	if a.err != nil {
-		c.drop(conn)
-		return nil, true, fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)
+		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)}
 	}
 	if len(a.results) < len(ops) {
 		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))
 	}
 	return a.results, true, nil
+}
+
+// answer is what the server said to a transaction.
+type answer struct {
+	results []ovsdb.OperationResult
+	err     error
+}
+
+// errLost says that a connection was given up while a call was under way.
+var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
+
+// lost is closed when a connection is no longer the client's.
+func (c *Client) lost(conn ovsclient.Client) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		return c.gone
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
+
+// outlive waits for an answer that its caller no longer wants. Others use the
+// connection too: only a server that stays silent loses it.
+func (c *Client) outlive(conn ovsclient.Client, gone <-chan struct{}, done <-chan answer) {
+	timer := time.NewTimer(c.patience)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		if a.err == nil {
+			return
+		}
+	case <-gone:
+		return
+	case <-timer.C:
+	}
+	c.drop(conn)
 }

@@ -68,3 +68,12 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return e.Err.Error() }
 func (e *RemoteError) Unwrap() error { return e.Err }
+
+// UnreachableError says that no server answers: nothing was sent, or what was
+// sent got no answer.
+type UnreachableError struct {
+	Err error
+}
+
+func (e *UnreachableError) Error() string { return e.Err.Error() }
+func (e *UnreachableError) Unwrap() error { return e.Err }

@@ -29,8 +29,14 @@ func ParseSchema(text []byte) (*Schema, error) {
 // Name is the database's name, such as OVN_Northbound.
 func (s *Schema) Name() string { return s.db.Name }
 
-// Version is the schema's version, such as 7.0.0; not the version of OVN.
-func (s *Schema) Version() string { return s.db.Version }
+// Version is the schema's version, such as 7.0.0; not the version of OVN. Of
+// no schema it is "".
+func (s *Schema) Version() string {
+	if s == nil {
+		return ""
+	}
+	return s.db.Version
+}
 
 // Has says whether the server has the column, or with an empty column the table.
 func (s *Schema) Has(table, column string) bool {

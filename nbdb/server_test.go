@@ -19,35 +19,35 @@ const packagedSchema = "/usr/share/ovn/ovn-nb.ovsschema"
 
 // server is an ovsdb-server of a test's own, ended with the test.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	args []string
 	cmd  *exec.Cmd
 }
 
 // newDir is a folder whose path is short enough for unix sockets.
-func newDir(t *testing.T) string {
+func newDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/tmp", "nbdb")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
 
-func run(t *testing.T, program string, args ...string) string {
+func run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(testContext(t), program, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", program, args, out)
 	return string(out)
 }
 
-func testContext(t *testing.T) context.Context {
+func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // startServer runs a standalone server with the schema and one NB_Global row.
-func startServer(t *testing.T, schema string, args ...string) *server {
+func startServer(t testing.TB, schema string, args ...string) *server {
 	s := &server{t: t, dir: newDir(t)}
 	db := filepath.Join(s.dir, "nb.db")
 	run(t, "ovsdb-tool", "create", db, schema)
@@ -75,7 +75,8 @@ func (s *server) start() {
 		if err == nil {
 			err = conn.Close()
 		}
-		return err == nil
+		_, ctl := os.Stat(s.dir + "/ctl") // it comes last
+		return err == nil && ctl == nil
 	}, 20*time.Second, 10*time.Millisecond, "the server doesn't listen")
 }
 
@@ -103,7 +104,7 @@ func (s *server) dial() *Client {
 	return dial(s.t, Options{Remotes: s.remote()})
 }
 
-func dial(t *testing.T, o Options) *Client {
+func dial(t testing.TB, o Options) *Client {
 	t.Helper()
 	c, err := Dial(testContext(t), o)
 	require.NoError(t, err)
@@ -113,7 +114,13 @@ func dial(t *testing.T, o Options) *Client {
 
 // editSchema writes a variant of the packaged schema.
 func editSchema(t *testing.T, edit func(tables map[string]any)) string {
-	text, err := os.ReadFile(packagedSchema)
+	t.Helper()
+	return editSchemaOf(t, packagedSchema, edit)
+}
+
+func editSchemaOf(t *testing.T, path string, edit func(tables map[string]any)) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var schema map[string]any
 	require.NoError(t, json.Unmarshal(text, &schema))
@@ -121,9 +128,9 @@ func editSchema(t *testing.T, edit func(tables map[string]any)) string {
 	delete(schema, "cksum")
 	text, err = json.Marshal(schema)
 	require.NoError(t, err)
-	path := filepath.Join(newDir(t), "ovn-nb.ovsschema")
-	require.NoError(t, os.WriteFile(path, text, 0o600))
-	return path
+	edited := filepath.Join(newDir(t), filepath.Base(path))
+	require.NoError(t, os.WriteFile(edited, text, 0o600))
+	return edited
 }
 
 func uid(n int) UUID { return UUID(fmt.Sprintf("%08x-0000-5000-8000-000000000000", n)) }
@@ -186,13 +193,13 @@ func asFragment(s *State) Fragment {
 	return f
 }
 
-func commit(t *testing.T, c *Client, p Plan) {
+func commit(t testing.TB, c *Client, p Plan) {
 	t.Helper()
 	_, err := c.Commit(testContext(t), p, false)
 	require.NoError(t, err)
 }
 
-func read(t *testing.T, c *Client, queries ...Query) *State {
+func read(t testing.TB, c *Client, queries ...Query) *State {
 	t.Helper()
 	if len(queries) == 0 {
 		queries = everything()

@@ -142,6 +142,40 @@ func (c *Client) ReadChassis(ctx context.Context) ([]Chassis, error) {
 	return all, nil
 }
 
+// progressRow says how far a chassis has come: a row of Chassis_Private, or of
+// Chassis before OVN 20.09.
+type progressRow struct {
+	Name  string `ovsdb:"name"`
+	NbCfg int    `ovsdb:"nb_cfg"`
+}
+
+// ReadBehind names the chassis that have not carried out what was committed
+// with nbCfg, sorted. For a client of the Southbound.
+func (c *Client) ReadBehind(ctx context.Context, nbCfg int) ([]string, error) {
+	t := southboundType[progressRow]("Chassis_Private")
+	results, err := c.selects(ctx, func(s *Schema) ([]ovsdb.Operation, error) {
+		if !s.Has(t.table, "") {
+			t.table = tableChassis
+		}
+		return []ovsdb.Operation{selectAll(s, t)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decodeAll[progressRow](t, results[0].Rows)
+	if err != nil {
+		return nil, err
+	}
+	var behind []string
+	for _, row := range rows {
+		if row.NbCfg < nbCfg {
+			behind = append(behind, row.Name)
+		}
+	}
+	slices.Sort(behind)
+	return behind, nil
+}
+
 func southboundType[T any](table string) *rowType {
 	t := newRowType(reflect.TypeFor[T]())
 	t.table = table

@@ -21,8 +21,9 @@ type VSwitch struct {
 
 // Bridge is a bridge with its interfaces.
 type Bridge struct {
-	Datapath   string // datapath_type: "" or system for the kernel's, netdev for the userspace one
-	Interfaces []Interface
+	Datapath    string // datapath_type: "" or system for the kernel's, netdev for the userspace one
+	ExternalIDs map[string]string
+	Interfaces  []Interface
 }
 
 // Interface is an interface of a bridge, and its port's only one unless the
@@ -42,10 +43,11 @@ type vswitchRow struct {
 }
 
 type bridgeRow struct {
-	UUID     UUID   `ovsdb:"_uuid"`
-	Name     string `ovsdb:"name"`
-	Datapath string `ovsdb:"datapath_type"`
-	Ports    []UUID `ovsdb:"ports"`
+	UUID        UUID              `ovsdb:"_uuid"`
+	Name        string            `ovsdb:"name"`
+	Datapath    string            `ovsdb:"datapath_type"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	Ports       []UUID            `ovsdb:"ports"`
 }
 
 type portRow struct {
@@ -106,7 +108,7 @@ func joined(root vswitchRow, bridges []bridgeRow, ports []portRow, interfaces []
 	}
 	v := &VSwitch{ExternalIDs: root.ExternalIDs, Bridges: map[string]Bridge{}}
 	for _, b := range bridges {
-		bridge := Bridge{Datapath: b.Datapath}
+		bridge := Bridge{Datapath: b.Datapath, ExternalIDs: b.ExternalIDs}
 		for _, p := range b.Ports {
 			for _, uuid := range in[p] {
 				row := by[uuid]
@@ -123,6 +125,24 @@ func joined(root vswitchRow, bridges []bridgeRow, ports []portRow, interfaces []
 		v.Bridges[b.Name] = bridge
 	}
 	return v
+}
+
+// ReadInterfaceIDs reads the external_ids of an interface, nil where it is gone.
+func (c *Client) ReadInterfaceIDs(ctx context.Context, uuid UUID) (map[string]string, error) {
+	t := southboundType[interfaceRow]("Interface")
+	results, err := c.selects(ctx, func(s *Schema) ([]ovsdb.Operation, error) {
+		op := selectAll(s, t)
+		op.Where = isRow(uuid)
+		return []ovsdb.Operation{op}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decodeAll[interfaceRow](t, results[0].Rows)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0].ExternalIDs, nil
 }
 
 // NewInterface is an interface to add to a bridge.
@@ -145,14 +165,13 @@ func (c *Client) AddInterface(ctx context.Context, bridge string, i NewInterface
 	if i.MTU > 0 {
 		row["mtu_request"] = i.MTU
 	}
-	named := []ovsdb.Condition{{Column: "name", Function: ovsdb.ConditionEqual, Value: bridge}}
 	return c.change(ctx, func() []step {
 		return []step{
-			{what: "bridge " + bridge, op: wait("Bridge", named, []string{"name"}, ovsdb.WaitConditionEqual, ovsdb.Row{"name": bridge})},
+			{what: "bridge " + bridge, op: wait("Bridge", named(bridge), []string{"name"}, ovsdb.WaitConditionEqual, ovsdb.Row{"name": bridge})},
 			{what: "interface " + i.Name, op: ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Interface", Row: row, UUIDName: "interface"}},
 			{what: "port " + i.Name, op: ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Port", UUIDName: "port",
 				Row: ovsdb.Row{"name": i.Name, "interfaces": [2]string{"named-uuid", "interface"}}}},
-			{what: "bridge " + bridge, op: ovsdb.Operation{Op: ovsdb.OperationMutate, Table: "Bridge", Where: named,
+			{what: "bridge " + bridge, op: ovsdb.Operation{Op: ovsdb.OperationMutate, Table: "Bridge", Where: named(bridge),
 				Mutations: []ovsdb.Mutation{{Column: "ports", Mutator: ovsdb.MutateOperationInsert, Value: [2]string{"named-uuid", "port"}}}}},
 		}
 	})
@@ -162,30 +181,44 @@ func (c *Client) AddInterface(ctx context.Context, bridge string, i NewInterface
 // whose value is "". Other keys stay. It is a *ConflictError if by now the
 // interface does not hold the pairs of mine.
 func (c *Client) SetInterface(ctx context.Context, uuid UUID, mine, set map[string]string) error {
-	var remove []string
-	fresh := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		remove = append(remove, key)
-		if set[key] != "" {
-			fresh[key] = set[key]
-		}
-	}
 	return c.change(ctx, func() []step {
 		return []step{held(uuid, mine), {what: "interface " + string(uuid), op: ovsdb.Operation{
-			Op: ovsdb.OperationMutate, Table: "Interface", Where: isRow(uuid), Mutations: []ovsdb.Mutation{
-				{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationDelete, Value: []any{"set", remove}},
-				{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationInsert, Value: wireMap(fresh)},
-			}}}}
+			Op: ovsdb.OperationMutate, Table: "Interface", Where: isRow(uuid), Mutations: settingIDs(set)}}}
 	})
 }
 
-// RemoveInterface takes an interface's port off its bridge. It is a
-// *ConflictError if by now the interface does not hold the pairs of mine.
-func (c *Client) RemoveInterface(ctx context.Context, i Interface, mine map[string]string) error {
+// SetBridge sets and removes keys of a bridge's external_ids in the same way,
+// if there is a bridge of that name.
+func (c *Client) SetBridge(ctx context.Context, bridge string, set map[string]string) error {
+	return c.change(ctx, func() []step { return []step{setBridge(bridge, set)} })
+}
+
+func setBridge(bridge string, set map[string]string) step {
+	return step{what: "bridge " + bridge, op: ovsdb.Operation{Op: ovsdb.OperationMutate, Table: "Bridge", Where: named(bridge), Mutations: settingIDs(set)}}
+}
+
+// settingIDs sets keys of external_ids, and removes those whose value is "".
+func settingIDs(set map[string]string) []ovsdb.Mutation {
+	fresh := maps.Clone(set)
+	maps.DeleteFunc(fresh, func(_, value string) bool { return value == "" })
+	return []ovsdb.Mutation{
+		{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationDelete, Value: []any{"set", slices.Sorted(maps.Keys(set))}},
+		{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationInsert, Value: wireMap(fresh)},
+	}
+}
+
+func named(name string) []ovsdb.Condition {
+	return []ovsdb.Condition{{Column: "name", Function: ovsdb.ConditionEqual, Value: name}}
+}
+
+// RemoveInterface takes an interface's port off its bridge and, with that, sets
+// keys of a bridge as SetBridge does. It is a *ConflictError if by now the
+// interface does not hold the pairs of mine.
+func (c *Client) RemoveInterface(ctx context.Context, i Interface, mine map[string]string, bridge string, set map[string]string) error {
 	return c.change(ctx, func() []step {
 		return []step{held(i.UUID, mine), {what: "port " + i.Name, op: ovsdb.Operation{
 			Op: ovsdb.OperationMutate, Table: "Bridge", Where: []ovsdb.Condition{includes("ports", ref(i.Port))},
-			Mutations: []ovsdb.Mutation{{Column: "ports", Mutator: ovsdb.MutateOperationDelete, Value: ref(i.Port)}}}}}
+			Mutations: []ovsdb.Mutation{{Column: "ports", Mutator: ovsdb.MutateOperationDelete, Value: ref(i.Port)}}}}, setBridge(bridge, set)}
 	})
 }
 

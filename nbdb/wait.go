@@ -16,16 +16,18 @@ const waitSlice = 5 * time.Second
 // target: then the southbound database, or every hypervisor, has what was
 // committed with that nb_cfg (ovn-nb(5)). It ends with ctx at the latest.
 func (c *Client) WaitCfg(ctx context.Context, column string, target int) error {
+	last := 0
 	for {
 		reached, err := c.cfg(ctx, column)
 		if err == nil && reached >= target {
 			return nil
 		}
 		if err == nil {
+			last = reached
 			err = c.holdWhile(ctx, column, reached)
 		}
 		if err != nil {
-			return fmt.Errorf("waiting for %s to reach %d, at %d: %w", column, target, reached, err)
+			return fmt.Errorf("waiting for %s to reach %d, at %d: %w", column, target, last, err)
 		}
 	}
 }
@@ -43,20 +45,13 @@ func (c *Client) cfg(ctx context.Context, column string) (int, error) {
 // holdWhile lets the server hold the call while the column has this value,
 // one slice at most.
 func (c *Client) holdWhile(ctx context.Context, column string, value int) error {
-	slice := waitSlice
-	if deadline, ok := ctx.Deadline(); ok {
-		slice = min(slice, time.Until(deadline))
-	}
-	milliseconds := max(1, int(slice.Milliseconds()))
+	milliseconds := int(waitSlice.Milliseconds())
 	results, sent, err := c.transact(ctx, func(*Schema) ([]ovsdb.Operation, error) {
 		where := []ovsdb.Condition{{Column: column, Function: ovsdb.ConditionEqual, Value: value}}
 		op := wait(TableNBGlobal, where, []string{column}, ovsdb.WaitConditionNotEqual, ovsdb.Row{column: value})
 		op.Timeout = &milliseconds
 		return []ovsdb.Operation{op}, nil
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if err != nil && sent {
 		// The next read connects anew.
 		c.log.DebugContext(ctx, "waiting again after a broken connection", "error", err)

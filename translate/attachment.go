@@ -54,8 +54,24 @@ func (b *builder) attachmentRows(spec *model.AttachmentSpec) error {
 	return nil
 }
 
-// registryValue is an attachment's second copy: manager, a space, the spec.
-func registryValue(ids map[string]string) string { return ids[KeyManager] + " " + ids[KeySpec] }
+// registryValue is an attachment's second copy: manager, request if any and
+// spec, with spaces between them.
+func registryValue(ids map[string]string) string {
+	if request := ids[KeyRequest]; request != "" {
+		return ids[KeyManager] + " " + request + " " + ids[KeySpec]
+	}
+	return ids[KeyManager] + " " + ids[KeySpec]
+}
+
+// ParseRegistry takes an attachment's second copy apart. Only the spec begins
+// with a brace (model.ValidRequest).
+func ParseRegistry(value string) (manager, request, spec string) {
+	manager, spec, _ = strings.Cut(value, " ")
+	if head, tail, ok := strings.Cut(spec, " {"); ok && !strings.HasPrefix(spec, "{") {
+		request, spec = head, "{"+tail
+	}
+	return manager, request, spec
+}
 
 // portOptions are options of ovn-nb(5), Logical_Switch_Port.
 func portOptions(spec *model.AttachmentSpec) map[string]string {

@@ -24,6 +24,7 @@ const (
 	KeySpec     = nbdb.KeyPrefix + "spec"     // principal row: metadata and spec
 	KeyDigest   = nbdb.KeyPrefix + "digest"   // principal row: a short hash of spec and manager
 	KeyManager  = nbdb.KeyPrefix + "manager"  // principal row: who brought the resource
+	KeyRequest  = nbdb.KeyPrefix + "request"  // principal row: the request that created the resource, if it is known by one
 	KeyOffering = nbdb.KeyPrefix + "offering" // a VPC's router: the offering it uses
 
 	// KeyNet is a port's surroundings (GuestNet), for the agent that plugs it.

@@ -42,7 +42,7 @@ func (b *builder) registry(principal map[string]string) {
 	m := b.resource.Metadata
 	ids := b.ids(registryKey(m.VPC, m.Name))
 	ids[KeyTierSpec] = principal[KeySpec]
-	ids[KeyManager] = principal[KeyManager]
+	b.brought(ids)
 	ids[NoteEpoch] = "0"
 	b.row(&nbdb.PortGroup{UUID: RegistryUUID(b.Owner, m.VPC, m.Name), Name: RegistryName(m.VPC, m.Name), ExternalIDs: ids})
 }

@@ -99,8 +99,17 @@ func (b *builder) principal(key string) (map[string]string, error) {
 	ids := b.ids(key)
 	ids[KeySpec] = string(stored)
 	ids[KeyDigest] = Digest(stored, b.resource.Manager)
-	ids[KeyManager] = b.resource.Manager
+	b.brought(ids)
 	return ids, nil
+}
+
+// brought notes with a resource or its second copy who brought it, and by
+// which request.
+func (b *builder) brought(ids map[string]string) {
+	ids[KeyManager] = b.resource.Manager
+	if b.resource.Request != "" {
+		ids[KeyRequest] = b.resource.Request
+	}
 }
 
 func (b *builder) row(r nbdb.Row) { b.Rows = append(b.Rows, r) }

@@ -30,7 +30,7 @@ func (b *builder) vpcRows(spec *model.VPCSpec) error {
 		home := b.ids(aclKey(name, list))
 		if list == model.ACLDefaultDeny {
 			home[KeyVPCSpec] = ids[KeySpec]
-			home[KeyManager] = ids[KeyManager]
+			b.brought(home)
 		}
 		b.listRows(name, list, home, model.BuiltinACL(list))
 	}
@@ -69,6 +69,7 @@ func hasIPv6(prefixes []netip.Prefix) bool {
 type StoredOffering struct {
 	Owner   string          `json:"owner"`
 	Manager string          `json:"manager"`
+	Request string          `json:"request,omitempty"`
 	Stored  json.RawMessage `json:"stored"`
 }
 
@@ -77,7 +78,7 @@ func (b *builder) offeringEntry() error {
 	if err != nil {
 		return err
 	}
-	value, err := json.Marshal(StoredOffering{Owner: b.Owner, Manager: b.resource.Manager, Stored: stored})
+	value, err := json.Marshal(StoredOffering{Owner: b.Owner, Manager: b.resource.Manager, Request: b.resource.Request, Stored: stored})
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,9 @@ func (a *app) agentCommand() *cobra.Command {
   ovn-vpc agent --sb ssl:[2001:db8::1]:6642 -p key.pem -c cert.pem -C ca.pem --metrics-listen 127.0.0.1:9476`,
 		Args: a.noArgs(),
 	}
+	cmd.AddCommand(a.agentStatus())
+	ovs := ovsFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.OVS, "ovs", defaultOVS, "the hypervisor's Open vSwitch database")
 	flags.StringVar(&o.Bridge, "bridge", "", "integration bridge (default external_ids:ovn-bridge of Open vSwitch, else br-int)")
 	flags.StringVar(&o.Chassis, "chassis", "", "name of this hypervisor in OVN (default external_ids:system-id of Open vSwitch)")
 	flags.StringVar(&o.NetnsDir, "netns-dir", defaultNetnsDir, "folder of named network namespaces")
@@ -58,7 +59,7 @@ func (a *app) agentCommand() *cobra.Command {
 	flags.DurationVar(&o.HookTimeout, "hook-timeout", defaultHookTimeout, "how long a hook may run before it is killed")
 	flags.StringVar(&metrics, "metrics-listen", "", "address for Prometheus metrics, such as 127.0.0.1:9476, path /metrics (default none)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		a.started, a.help = true, cmd.CommandPath()
+		a.started, a.help, o.OVS = true, cmd.CommandPath(), *ovs
 		if err := errors.Join(a.flags.check(), checkAgent(o)); err != nil {
 			return err
 		}
@@ -84,11 +85,7 @@ func checkAgent(o agent.Options) error {
 
 func (a *app) runAgent(ctx context.Context, o agent.Options, metrics string) error {
 	registry := prometheus.NewRegistry()
-	sb := a.flags.sb
-	if sb == "" {
-		sb = a.getenv("OVN_SB_DB")
-	}
-	o.Southbound = nbdb.Options{Remotes: sb, PrivateKey: a.flags.key, Certificate: a.flags.certificate, CACert: a.flags.caCert}
+	o.Southbound = nbdb.Options{Remotes: a.southbound(), PrivateKey: a.flags.key, Certificate: a.flags.certificate, CACert: a.flags.caCert}
 	o.Owner, o.Timeout, o.Registerer, o.Now = a.flags.owner, a.flags.timeout, registry, time.Now
 	// One level more than of commands: nobody looks over a service's shoulder.
 	o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(4*min(a.flags.verbose, 1))}))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/ovn-vpc/ovn-vpc/agent"
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -27,8 +28,8 @@ func shown(t *testing.T, color bool, view func(*app)) []byte {
 	return out.Bytes()
 }
 
-// TestViews shows the data of each archive (plan.json, result.json or
-// drift.json) and compares with its other files: text, rows and color.
+// TestViews shows the data of each archive (plan.json, result.json,
+// drift.json or status.json) and compares with its other files: text, rows and color.
 func TestViews(t *testing.T) {
 	paths, err := filepath.Glob("testdata/view/*.txtar")
 	require.NoError(t, err)
@@ -72,6 +73,10 @@ func viewOf(t *testing.T, f txtar.File) func(a *app, rows bool) {
 		r := &engine.DriftReport{}
 		decode(r)
 		return func(a *app, _ bool) { a.showDrift(r) }
+	case "status.json":
+		var all []agent.Status
+		decode(&all)
+		return func(a *app, _ bool) { require.NoError(t, a.statusTable(all)) }
 	}
 	t.Fatalf("unknown data %s", f.Name)
 	return nil

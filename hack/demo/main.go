@@ -23,7 +23,7 @@ import (
 
 func main() {
 	containers := flag.Bool("compose", false, "play on the containers of docker-compose.yml")
-	guests := flag.Bool("guests", false, "with -compose: apply the example and plug the guests, no more")
+	guests := flag.Bool("guests", false, "with -compose: apply the example and wait for the guests, no more")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

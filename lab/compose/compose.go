@@ -11,6 +11,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/lab/node"
 )
@@ -44,7 +45,7 @@ func Open(ctx context.Context, folder string) (_ *Lab, err error) {
 			err = errors.Join(fmt.Errorf("open the lab of containers (is it up? make lab-up): %w", err), l.Close())
 		}
 	}()
-	services, err := l.compose(ctx, "config", "--services")
+	services, err := l.Compose(ctx, "config", "--services")
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +62,9 @@ func Open(ctx context.Context, folder string) (_ *Lab, err error) {
 	return l, nil
 }
 
-// compose runs Compose and returns what it prints.
-func (l *Lab) compose(ctx context.Context, args ...string) (string, error) {
+// Compose runs Compose on the lab and returns what it prints. The connection to
+// a hypervisor that this stops is broken from then on.
+func (l *Lab) Compose(ctx context.Context, args ...string) (string, error) {
 	argv := append(append([]string{}, l.command...), args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = l.folder
@@ -73,6 +75,7 @@ func (l *Lab) compose(ctx context.Context, args ...string) (string, error) {
 func output(cmd *exec.Cmd) (string, error) {
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
+	cmd.WaitDelay = time.Second // children of Compose may hold the pipes
 	out, err := cmd.Output()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(complaints.Bytes()))
@@ -82,7 +85,7 @@ func output(cmd *exec.Cmd) (string, error) {
 
 // container returns the id of a service's container that runs.
 func (l *Lab) container(ctx context.Context, name string) (string, error) {
-	out, err := l.compose(ctx, "ps", "-q", name)
+	out, err := l.Compose(ctx, "ps", "-q", name)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Open vSwitch with the userspace datapath, ovn-controller, and what plugs
-# guests.
+# Open vSwitch with the userspace datapath, ovn-controller, the agent, which
+# plugs guests, and lab-node, which lets them talk.
 set -euo pipefail
 . /usr/local/lib/ovn-lab/common.sh
 mkdir -p /run/ovn /run/openvswitch /run/netns
@@ -38,5 +38,7 @@ ip link set br-phy up
 [ -z "$gateway" ] || ip route add default via "$gateway"
 
 ovn-controller --pidfile -vconsole:info -vfile:off unix:/run/openvswitch/db.sock &
+# Its metrics are for healthy.sh.
+ovn-vpc agent --metrics-listen 127.0.0.1:9476 &
 lab-node serve &
 supervise

@@ -47,10 +47,11 @@ func do(ctx context.Context, c *Client, method string, args any) error {
 	return err
 }
 
-// Plug starts a guest; one that is there as asked for stays.
+// Plug starts a guest, or waits until an agent has; one that is there as asked
+// for stays.
 func (c *Client) Plug(ctx context.Context, spec lab.GuestSpec) error { return do(ctx, c, "Plug", spec) }
 
-// Unplug removes a guest, if it is there.
+// Unplug removes a guest, or waits until an agent has, if it is there.
 func (c *Client) Unplug(ctx context.Context, guest string) error { return do(ctx, c, "Unplug", guest) }
 
 // WaitInstalled waits until the flows of the guest's port are installed.

@@ -1,7 +1,7 @@
 // Package node lets scenes be played on a hypervisor from elsewhere: a service
-// over net/rpc that plugs guests into one hypervisor and lets them talk, and its
-// client. In the namespace lab both are in one process, in the containers' lab the
-// service runs on each hypervisor.
+// over net/rpc that lets the guests of one hypervisor talk, and its client. In the
+// namespace lab both are in one process, and the service plugs the guests too; in
+// the containers' lab it runs on each hypervisor, and an agent plugs them.
 package node
 
 import (
@@ -49,17 +49,25 @@ type guest struct {
 	listening map[uint16]bool
 }
 
-// Host is a hypervisor with the guests that were plugged by calls. They stay
+// Host is a hypervisor with the guests that calls have asked for. They stay
 // when those who called have gone.
 type Host struct {
-	hv *lab.Hypervisor
+	hv   *lab.Hypervisor
+	plug func(context.Context, lab.GuestSpec) (*lab.Guest, error)
 
 	mu     sync.Mutex
 	guests map[string]*guest
 }
 
-// NewHost is a host without guests.
-func NewHost(hv *lab.Hypervisor) *Host { return &Host{hv: hv, guests: map[string]*guest{}} }
+// NewPluggingHost is a host without guests, which plugs them by itself.
+func NewPluggingHost(hv *lab.Hypervisor) *Host {
+	return &Host{hv: hv, plug: hv.Plug, guests: map[string]*guest{}}
+}
+
+// NewAdoptingHost is a host whose guests an agent plugs and unplugs.
+func NewAdoptingHost(hv *lab.Hypervisor) *Host {
+	return &Host{hv: hv, plug: hv.Adopt, guests: map[string]*guest{}}
+}
 
 // Serve carries out the calls of a Client at the other end of conn until that
 // ends, and then ends the activities that are left. The end of ctx ends what
@@ -89,19 +97,21 @@ type calls struct {
 	last       int // the activity begun last
 }
 
-// Plug starts a guest; one that is there as asked for stays.
+// Plug starts a guest, or waits until an agent has; one that is there as asked
+// for stays.
 func (n *calls) Plug(spec lab.GuestSpec, _ *None) error {
 	n.Host.mu.Lock()
 	defer n.Host.mu.Unlock()
 	if g := n.guests[spec.Name]; g != nil {
-		if same(g.Spec, spec) {
-			return nil
+		stands, err := g.Stands()
+		if err != nil || stands && same(g.Spec, spec) {
+			return err
 		}
 		if err := n.unplug(spec.Name); err != nil {
 			return err
 		}
 	}
-	g, err := n.hv.Plug(n.ctx, spec)
+	g, err := n.plug(n.ctx, spec)
 	if err == nil {
 		n.guests[spec.Name] = &guest{g, map[uint16]bool{}}
 	}
@@ -113,10 +123,15 @@ func same(a, b lab.GuestSpec) bool {
 	return fmt.Sprint(a.InterfaceID, a.MAC, a.Addresses, a.Gateways, a.Routes) == fmt.Sprint(b.InterfaceID, b.MAC, b.Addresses, b.Gateways, b.Routes)
 }
 
-// Unplug removes a guest, if it is there.
+// Unplug removes a guest, or waits until an agent has, if it is there.
 func (n *calls) Unplug(name string, _ *None) error {
 	n.Host.mu.Lock()
 	defer n.Host.mu.Unlock()
+	if g := n.guests[name]; g != nil {
+		if err := g.WaitGone(n.ctx); err != nil {
+			return err
+		}
+	}
 	return n.unplug(name)
 }
 

@@ -32,7 +32,7 @@ func NewNamespaces(ctx context.Context, l *lab.Lab, program, folder string) *Nam
 	n := &Namespaces{lab: l, program: program, folder: folder}
 	for _, h := range l.Hypervisors {
 		ours, theirs := net.Pipe()
-		n.serving.Go(func() { n.fault(node.NewHost(h).Serve(ctx, theirs)) })
+		n.serving.Go(func() { n.fault(node.NewPluggingHost(h).Serve(ctx, theirs)) })
 		n.hvs = append(n.hvs, node.NewClient(h.Name, ours))
 	}
 	return n

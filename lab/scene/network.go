@@ -26,8 +26,11 @@ type item[Spec any] struct {
 }
 
 type (
-	attachment = item[struct{ Tier string }]
-	tier       = item[struct {
+	attachment = item[struct {
+		Tier string
+		Plug *model.PlugSpec
+	}]
+	tier = item[struct {
 		CIDRs    []netip.Prefix
 		Gateways []netip.Addr
 	}]
@@ -48,7 +51,8 @@ type network struct {
 // guest is an attachment's guest.
 type guest struct {
 	lab.GuestSpec
-	hv *node.Client
+	hv   *node.Client
+	plug *model.PlugSpec // what the agent of a hypervisor is asked for, if there are agents
 }
 
 func (g *guest) address() netip.Addr { return g.Addresses[0].Addr() }
@@ -92,7 +96,7 @@ func (p *play) read(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		g := &guest{hv: p.stage.Hypervisors()[place]}
+		g := &guest{hv: p.stage.Hypervisors()[place], plug: a.Spec.Plug}
 		g.Name, g.InterfaceID, g.MAC = a.Metadata.Name, a.Status.InterfaceID, a.Status.MAC
 		for _, t := range tiers {
 			if t.Metadata.Name == a.Spec.Tier {

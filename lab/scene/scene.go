@@ -48,7 +48,7 @@ type play struct {
 	net   network
 }
 
-// Guests applies the example and plugs a guest for each of its attachments,
+// Guests applies the example and has a guest for each of its attachments,
 // listening where the lists name a port of TCP. Guests that are there stay.
 func Guests(ctx context.Context, stage Stage, out io.Writer) error {
 	_, err := begin(ctx, stage, out)
@@ -56,7 +56,7 @@ func Guests(ctx context.Context, stage Stage, out io.Writer) error {
 }
 
 // Run plays all scenes and tells about them on out. Afterwards the specs are
-// as the example has them, and the guests as Guests plugs them.
+// as the example has them, and the guests as Guests has them.
 func Run(ctx context.Context, stage Stage, out io.Writer) (*Report, error) {
 	p, err := begin(ctx, stage, out)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *play) restore(ctx context.Context) error {
 // tidy removes what scenes bring that is not of the example, also where one was
 // cut short.
 func (p *play) tidy(ctx context.Context) error {
-	if err := p.traveller().hv.Unplug(ctx, p.traveller().Name); err != nil {
+	if err := p.destination().Unplug(ctx, traveller); err != nil {
 		return err
 	}
 	lists, err := list[acl](ctx, p, "acl")

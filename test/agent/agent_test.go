@@ -26,6 +26,12 @@ func TestAgent(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"Netns", r.netns},
+		{"DHCP", r.dhcp},
+		{"DHCPRenewal", r.dhcpRenewal},
+		{"DHCPKilled", r.dhcpKilled},
+		{"DHCPSilent", r.dhcpSilent},
+		{"DHCPRefused", r.dhcpRefused},
+		{"DownByHand", r.downByHand},
 		{"Internal", r.internal},
 		{"Tap", r.tap},
 		{"ChangedInPlace", r.changedInPlace},
@@ -34,6 +40,8 @@ func TestAgent(t *testing.T) {
 		{"ChangesWhileDown", r.changesWhileDown},
 		{"Hooks", r.hooks},
 		{"HookOfAKilledAgent", r.hookOfAKilledAgent},
+		{"Status", r.status},
+		{"Example", r.example},
 		{"ForeignStays", r.foreignStays},
 		{"Leftovers", r.leftovers},
 		{"Migration", r.migration},
@@ -74,6 +82,22 @@ func (r *rig) netns(t *testing.T) {
 	r.delete(t, "n1", "n2")
 	r.gone(t, 1, "n1")
 	r.gone(t, 2, "n2")
+}
+
+// downByHand: an interface that somebody, or ovs-vswitchd, has brought down
+// comes up again.
+func (r *rig) downByHand(t *testing.T) {
+	r.agent(t, 1)
+	r.apply(t, attachment("down1", "web", "hv1", "plug: {type: netns}"))
+	name := r.plugged(t, 1, "down1").Name
+	_, err := r.hv(1).Run(t.Context(), "ip", "link", "set", name, "down")
+	require.NoError(t, err)
+	require.True(t, waits(func() bool {
+		out, err := r.hv(1).Run(t.Context(), "ip", "link", "show", name, "up")
+		return err == nil && out != ""
+	}), "%s stays down", name)
+	r.delete(t, "down1")
+	r.gone(t, 1, "down1")
 }
 
 func (r *rig) stack(t *testing.T, hv int, ifname string) string {

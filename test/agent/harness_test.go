@@ -155,6 +155,9 @@ func (r *rig) clean(t *testing.T) {
 		}
 	}
 	for hv := 1; hv <= 2; hv++ {
+		pid, err := os.ReadFile(filepath.Join(r.lab.Dir(), r.hv(hv).Name, "controller.pid"))
+		require.NoError(t, err, "ovn-controller has ended")
+		require.DirExists(t, "/proc/"+strings.TrimSpace(string(pid)), "ovn-controller has ended")
 		require.True(t, waits(func() bool { return r.agents[r.hv(hv).Name] == nil || len(r.interfaces(t, hv)) == 0 }), "interfaces are left: %v", r.interfaces(t, hv))
 	}
 	for name, p := range r.agents {

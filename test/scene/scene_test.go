@@ -42,6 +42,9 @@ func open(t *testing.T) scene.Stage {
 }
 
 func TestScenes(t *testing.T) {
+	if *containers {
+		t.Run("hypervisor starts again", startsAgain)
+	}
 	report, err := scene.Run(t.Context(), open(t), t.Output())
 	require.NoError(t, err)
 	t.Run("reach", func(t *testing.T) { requireReach(t, report.Reach) })

@@ -1,7 +1,7 @@
-// Command lab-node plugs guests into the hypervisor of its container. With
-// the argument serve it does so, for as long as the container runs; without,
-// it carries calls of lab/node from its standard input to the one that serves, and
-// the answers to its standard output.
+// Command lab-node lets the guests of its container's hypervisor talk, which an
+// agent has plugged. With the argument serve it does so, for as long as the
+// container runs; without, it carries calls of lab/node from its standard input
+// to the one that serves, and the answers to its standard output.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// serve takes calls until a signal ends it. The guests go with the container.
+// serve takes calls until a signal ends it.
 func serve(ctx context.Context) error {
 	l, err := lab.Here(lab.HereOptions{
 		Name: os.Getenv("LAB_CHASSIS"), Encap: os.Getenv("LAB_ENCAP"), Port: os.Getenv("LAB_PORT"), Dir: os.Getenv("OVS_RUNDIR"),
@@ -44,7 +44,7 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host := node.NewHost(l.Hypervisors[0])
+	host := node.NewAdoptingHost(l.Hypervisors[0])
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

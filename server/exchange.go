@@ -1,0 +1,247 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/munnerz/goautoneg"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// The media types that are read and written.
+const (
+	jsonType       = "application/json"
+	yamlType       = "application/yaml"
+	mergePatchType = "application/merge-patch+json"
+	planType       = "application/vnd.ovn-vpc.plan+json"
+	problemType    = "application/problem+json"
+	// formType is what curl -d says if it isn't told otherwise: read as JSON.
+	formType = "application/x-www-form-urlencoded"
+)
+
+// exchange is one call of a route, its query read.
+type exchange struct {
+	context.Context
+	request *http.Request
+	id      string         // of the request, for logs
+	query   map[string]any // the parameters that were given, in their types
+	yaml    bool           // the answer's type
+}
+
+// answer is what a route answers.
+type answer struct {
+	status int // 0: 200
+	header map[string]string
+	body   any
+	stream []model.Document // a YAML answer is these instead, each a document
+}
+
+func (c *exchange) path(name string) string { return c.request.PathValue(name) }
+
+func (c *exchange) text(name string) string {
+	text, _ := c.query[name].(string)
+	return text
+}
+
+func (c *exchange) flag(name string) bool {
+	set, _ := c.query[name].(bool)
+	return set
+}
+
+func (c *exchange) number(name string) int {
+	n, _ := c.query[name].(int64)
+	return int(n)
+}
+
+// labels is the selector of the query.
+func (c *exchange) labels() (map[string]string, error) {
+	labels, err := engine.ParseLabels(c.text("labels"))
+	if err != nil {
+		return nil, newProblem(slugMalformed, "%s", err)
+	}
+	return labels, nil
+}
+
+// read reads the query of a request and what type it accepts.
+func (rt *route) read(r *http.Request, id string) (*exchange, error) {
+	c := &exchange{Context: r.Context(), request: r, id: id, query: map[string]any{}}
+	switch accept := r.Header.Get("Accept"); {
+	case accept == "":
+	default:
+		switch goautoneg.Negotiate(accept, []string{jsonType, yamlType, problemType}) {
+		case yamlType:
+			c.yaml = true
+		case "":
+			return nil, newProblem(slugNotAcceptable, "answers are %s or %s", jsonType, yamlType)
+		}
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, newProblem(slugMalformed, "the query can't be read: %s", err)
+	}
+	for name, given := range values {
+		i := slices.IndexFunc(rt.params, func(p *huma.Param) bool { return p.In == "query" && p.Name == name })
+		if i < 0 {
+			return nil, newProblem(slugMalformed, "there is no query parameter %q here", name)
+		}
+		if len(given) > 1 {
+			return nil, newProblem(slugMalformed, "the query parameter %s is given %d times", name, len(given))
+		}
+		if c.query[name], err = parameter(rt.params[i], given[0]); err != nil {
+			return nil, err
+		}
+	}
+	if timeout, err := time.ParseDuration(c.text("timeout")); err == nil && timeout > maxWait {
+		return nil, newProblem(slugMalformed, "the timeout can't be more than %s", maxWait)
+	}
+	return c, nil
+}
+
+// parameter is a query parameter's value in the type that it is documented with.
+func parameter(p *huma.Param, text string) (value any, err error) {
+	switch p.Schema.Type {
+	case huma.TypeInteger:
+		if value, err = strconv.ParseInt(text, 10, 64); err != nil {
+			err = errors.New("write a whole number")
+		}
+	case huma.TypeBoolean:
+		if value = text == "true"; text != "true" && text != "false" {
+			err = errors.New("write true or false")
+		}
+	default:
+		value = text
+	}
+	if err != nil {
+		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, err)
+	}
+	found := &huma.ValidateResult{}
+	huma.Validate(nil, p.Schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, value, found)
+	var fault *huma.ErrorDetail
+	if errors.As(errors.Join(found.Errors...), &fault) {
+		return nil, newProblem(slugMalformed, "the query parameter %s can't be %q: %s", p.Name, text, fault.Message)
+	}
+	return value, nil
+}
+
+// write encodes an answer whole before it sends anything.
+func (c *exchange) write(w http.ResponseWriter, a *answer) error {
+	var body bytes.Buffer
+	var err error
+	kind := jsonType
+	switch {
+	case c.yaml && a.stream != nil:
+		kind, err = yamlType, model.EncodeYAML(&body, a.stream...)
+	case c.yaml:
+		kind, err = yamlType, model.EncodeYAML(&body, a.body)
+	default:
+		encoder := json.NewEncoder(&body)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ") // as the command line prints
+		err = encoder.Encode(a.body)
+	}
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	header := w.Header()
+	for name, value := range a.header {
+		header.Set(name, value)
+	}
+	header.Set("Content-Type", kind)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(max(a.status, http.StatusOK))
+	_, _ = body.WriteTo(w) // the caller has gone: nobody is left to tell
+	return nil
+}
+
+// body reads the body, which has to be of one of the types.
+func (c *exchange) body(types ...string) (data []byte, kind string, err error) {
+	kind = jsonType
+	if header := c.request.Header.Get("Content-Type"); header != "" {
+		if kind, _, err = mime.ParseMediaType(header); err != nil {
+			return nil, "", newProblem(slugUnsupportedMedia, "the Content-Type %q can't be read: %s", header, err)
+		}
+	}
+	if kind == formType {
+		kind = jsonType
+	}
+	if !slices.Contains(types, kind) {
+		return nil, "", newProblem(slugUnsupportedMedia, "the body is %s; what is read here is %v", kind, types)
+	}
+	if c.request.Header.Get("Content-Encoding") != "" {
+		return nil, "", newProblem(slugUnsupportedMedia, "a body with a Content-Encoding is not read")
+	}
+	data, err = io.ReadAll(c.request.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, "", newProblem(slugTooLarge, "the body has more than %d bytes", large.Limit)
+	case err != nil:
+		return nil, "", newProblem(slugMalformed, "the body did not come whole: %s", err)
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, "", newProblem(slugMalformed, "the body is empty")
+	}
+	if kind != yamlType {
+		if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
+			return nil, "", newProblem(slugMalformed, "the body is not JSON: %s", err)
+		}
+	}
+	return data, kind, nil
+}
+
+// decode reads a body of JSON that is no document into a value.
+func (c *exchange) decode(value any) error {
+	data, _, err := c.body(jsonType)
+	if err != nil {
+		return err
+	}
+	return decodeStrictly(data, value)
+}
+
+func decodeStrictly(data []byte, value any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		return newProblem(slugInvalid, "the body is not as it has to be: %s", err)
+	}
+	return nil
+}
+
+const (
+	defaultWait = 10 * time.Second
+	maxWait     = 60 * time.Second
+)
+
+// wait is how far the caller wants a change to have come.
+func (c *exchange) wait() engine.Wait {
+	if wait := engine.Wait(c.text("wait")); wait != "" {
+		return wait
+	}
+	return engine.WaitNone
+}
+
+// waitTimeout is how long a call was asked to wait for its change, as far as the
+// query can be read.
+func waitTimeout(query url.Values) time.Duration {
+	if wait := query.Get("wait"); wait == "" || wait == string(engine.WaitNone) {
+		return 0
+	}
+	timeout, err := time.ParseDuration(query.Get("timeout"))
+	if err != nil {
+		return defaultWait
+	}
+	return min(max(timeout, 0), maxWait)
+}

@@ -36,15 +36,15 @@ type Change struct {
 	from, to *netipx.IPSet
 }
 
-// String is such as "app -> db tcp 3306 by db/rule 20 (db.yaml:14)".
+// String is such as "app -> db tcp 3306   by db/rule 20 (db.yaml:14)".
 func (c Change) String() string {
-	text := c.FromEnd.String() + " -> " + c.ToEnd.String() + " " + Part{Traffic: c.Traffic, From: c.From, To: c.To}.text()
+	text := c.What()
 	var by []string
 	for _, d := range c.By {
 		by = append(by, d.String())
 	}
 	if len(by) > 0 {
-		text += " by " + strings.Join(by, ", ")
+		text += "   by " + strings.Join(by, ", ")
 	}
 	if c.Replies != "" {
 		text += ", replies " + c.Replies
@@ -108,7 +108,10 @@ func Diff(before, after *Policy, by Kind) *Difference {
 		outside := *after.outside
 		outside.sends = before.outside.sends.meet(after.outside.sends)
 		outside.receives = outside.sends
-		ends[len(ends)-1] = pair{&outside, &outside}
+		ends[len(ends)-1] = &pair{before: &outside, after: &outside}
+	}
+	for _, from := range ends {
+		from.same = from.unchanged()
 	}
 	for _, from := range ends {
 		d.before.forget()
@@ -132,19 +135,22 @@ func (p *Policy) ends(by Kind) []*place {
 }
 
 // pair is an end before and after, nil where it isn't there.
-type pair struct{ before, after *place }
+type pair struct {
+	before, after *place
+	same          bool // nothing has changed that packets meet there
+}
 
 // both are the ends of two policies in the order of their names.
-func both(before, after []*place) []pair {
-	var out []pair
+func both(before, after []*place) []*pair {
+	var out []*pair
 	for len(before) > 0 || len(after) > 0 {
 		switch {
 		case len(after) == 0 || len(before) > 0 && precedes(before[0], after[0]):
-			out, before = append(out, pair{before[0], nil}), before[1:]
+			out, before = append(out, &pair{before: before[0]}), before[1:]
 		case len(before) == 0 || precedes(after[0], before[0]):
-			out, after = append(out, pair{nil, after[0]}), after[1:]
+			out, after = append(out, &pair{after: after[0]}), after[1:]
 		default:
-			out, before, after = append(out, pair{before[0], after[0]}), before[1:], after[1:]
+			out, before, after = append(out, &pair{before: before[0], after: after[0]}), before[1:], after[1:]
 		}
 	}
 	return out
@@ -158,7 +164,7 @@ func precedes(a, b *place) bool {
 }
 
 // any is the end as it is after the change, or else before.
-func (p pair) any() *place {
+func (p *pair) any() *place {
 	if p.after != nil {
 		return p.after
 	}
@@ -170,9 +176,9 @@ type differ struct {
 	found         *Difference
 }
 
-func (d *differ) pair(from, to pair) {
+func (d *differ) pair(from, to *pair) {
 	// What stays in a tier, or outside, is judged by no list.
-	if from.any().tier == to.any().tier {
+	if from.any().tier == to.any().tier || from.same && to.same {
 		return
 	}
 	var before, after [2]grid[fate]
@@ -209,7 +215,7 @@ func (d *differ) pair(from, to pair) {
 	}
 }
 
-func (p pair) sends() space {
+func (p *pair) sends() space {
 	switch {
 	case p.before == nil:
 		return p.after.sends
@@ -219,7 +225,7 @@ func (p pair) sends() space {
 	return p.before.sends.join(p.after.sends)
 }
 
-func (p pair) receives() space {
+func (p *pair) receives() space {
 	switch {
 	case p.before == nil:
 		return p.after.receives

@@ -55,10 +55,40 @@ type Policy struct {
 	vpc         string
 	tiers       []*place // by name
 	attachments []*place // by name
+	disabled    []string // attachments
 	outside     *place
 	everywhere  *netipx.IPSet
 	lists       map[string]*list
 	notes       []string
+}
+
+// ParseEnd reads outside, tier/NAME, attachment/NAME, or NAME alone, which leaves
+// the kind open.
+func ParseEnd(text string) (End, error) {
+	kind, name, named := strings.Cut(text, "/")
+	switch {
+	case text == string(Outside):
+		return End{Kind: Outside}, nil
+	case !named:
+		kind, name = "", text
+	case kind != string(Tier) && kind != string(Attachment):
+		name = ""
+	}
+	if name == "" || strings.ContainsAny(name, "/, ") {
+		return End{}, fmt.Errorf("%q is none of outside, NAME, tier/NAME and attachment/NAME", text)
+	}
+	return End{Kind(kind), name}, nil
+}
+
+// Reference is what ParseEnd reads.
+func (e End) Reference() string {
+	switch {
+	case e.Kind == Outside:
+		return string(Outside)
+	case e.Kind == "":
+		return e.Name
+	}
+	return string(e.Kind) + "/" + e.Name
 }
 
 // place is an end with the list in force there.
@@ -197,6 +227,7 @@ func (b *reader) attachment(r *model.Resource) error {
 		return fmt.Errorf("attachment %s: there is no tier %s", name, spec.Tier)
 	}
 	if !spec.Enabled {
+		b.policy.disabled = append(b.policy.disabled, name)
 		b.policy.note("attachment %s is disabled: nothing reaches it, and it reaches nothing", name)
 		return nil
 	}

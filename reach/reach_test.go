@@ -42,12 +42,16 @@ func TestFilters(t *testing.T) {
 
 func TestWhatIsNotThere(t *testing.T) {
 	p := fromArchive(t, "attachments")
-	for _, e := range []reach.End{{Kind: reach.Tier, Name: "c"}, {Kind: reach.Attachment, Name: "a4"}} {
+	for _, e := range []reach.End{{Kind: reach.Tier, Name: "c"}, {Kind: reach.Attachment, Name: "a9"}} {
 		_, err := p.Reach(reach.Options{To: []reach.End{e}})
 		require.ErrorContains(t, err, e.Name)
 	}
+	// One that is disabled is there, and reaches nothing.
+	r, err := p.Reach(reach.Options{From: []reach.End{{Kind: reach.Attachment, Name: "a4"}}})
+	require.NoError(t, err)
+	require.Empty(t, r.Paths)
 	tier := &model.Resource{Kind: model.KindTier, Metadata: model.Metadata{Name: "t", VPC: "v"}, Spec: &model.TierSpec{ACL: "x"}}
-	_, err := reach.New("v", []*model.Resource{tier})
+	_, err = reach.New("v", []*model.Resource{tier})
 	require.ErrorContains(t, err, "reading the lists of VPC v: tier t: there is no list x")
 	guest := &model.Resource{Kind: model.KindAttachment, Metadata: model.Metadata{Name: "g", VPC: "v"}, Spec: &model.AttachmentSpec{Tier: "t"}}
 	_, err = reach.New("v", []*model.Resource{guest})
@@ -55,7 +59,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	// Of another VPC.
 	p, err = reach.New("w", []*model.Resource{tier, guest})
 	require.NoError(t, err)
-	r, err := p.Reach(reach.Options{})
+	r, err = p.Reach(reach.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Paths)
 }

@@ -79,16 +79,43 @@ func (d Decision) String() string {
 // decision is a rule by its index in the list.
 func (l *list) decision(rule int, d model.Direction) *Decision {
 	out := &Decision{List: l.name, Direction: d, Action: l.action(rule, d)}
-	field := "spec.defaults." + string(d)
 	if rule >= 0 {
 		out.Rule = l.spec.Rules[rule].Number
-		field = fmt.Sprintf("spec.rules[%d]", rule)
 	}
-	if l.resource != nil && l.resource.Source != nil {
-		out.File = l.resource.Source.File
-		out.Line, _ = l.resource.Source.Pos(field)
-	}
+	out.Place(l.resource)
 	return out
+}
+
+// Place tells where the rule was read, given its list, or nil where that was read
+// from no document.
+func (d *Decision) Place(list *model.Resource) {
+	d.File, d.Line = "", 0
+	if list != nil && list.Source != nil {
+		d.File = list.Source.File
+		d.Line, _ = list.Source.Pos(d.Field(list))
+	}
+}
+
+// Field is the path of the rule in its list.
+func (d *Decision) Field(list *model.Resource) string {
+	rules := list.Spec.(*model.ACLSpec).Rules
+	if i := slices.IndexFunc(rules, func(r model.Rule) bool { return r.Number == d.Rule }); i >= 0 {
+		return fmt.Sprintf("spec.rules[%d]", i)
+	}
+	return "spec.defaults." + string(d.Direction)
+}
+
+// Place tells of all rules where they were read, by the lists of an input.
+func (r *Result) Place(list func(name string) *model.Resource) {
+	for _, p := range r.Paths {
+		for _, part := range p.Parts {
+			for _, d := range []*Decision{part.Egress, part.Ingress} {
+				if d != nil {
+					d.Place(list(d.List))
+				}
+			}
+		}
+	}
 }
 
 // Allows tells whether a packet passes, which goes from the one end to the
@@ -174,6 +201,9 @@ func (p *Policy) places(by Kind, wanted []End) ([]*place, error) {
 			found = p.find(p.tiers, e.Name)
 		case Attachment:
 			found = p.find(p.attachments, e.Name)
+		}
+		if found == nil && e.Kind == Attachment && slices.Contains(p.disabled, e.Name) {
+			continue
 		}
 		if found == nil {
 			return nil, fmt.Errorf("VPC %s has no %s %s that packets could come from or go to", p.vpc, e.Kind, e.Name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 // Wait says how far a change has to have come before an operation returns.
@@ -68,6 +69,18 @@ const (
 func (e *Engine) Apply(ctx context.Context, set *model.Set, prune bool, wait Wait) (*Result, error) {
 	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
 		return e.plan(ctx, wish{put: set.Resources, prune: prune}, attempt)
+	})
+}
+
+// ApplyConfirmed is Apply, but a plan that opens anything which is not named is
+// refused (Plan.Confirm), also one that had to be made anew.
+func (e *Engine) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait Wait) (*Result, error) {
+	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
+		p, err := e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonAlways}, attempt)
+		if err == nil {
+			err = p.Confirm(named)
+		}
+		return p, err
 	})
 }
 

@@ -18,6 +18,8 @@ type wish struct {
 	// prune removes what this manager brought into the VPCs of put and is not
 	// in put.
 	prune bool
+	// reckoning says whether the plan tells what it opens.
+	reckoning reckoning
 }
 
 // desire is a wish merged into what is stored.
@@ -27,6 +29,7 @@ type desire struct {
 	input     []*model.Resource            // those of the wish, as they are to be
 	removed   []*model.Resource            // as they are stored
 	found     model.Diagnostics
+	reckoning reckoning
 }
 
 // before is a resource as it is stored, or as its second copy says.
@@ -43,7 +46,7 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources)}
+	d := &desire{world: w, resources: maps.Clone(w.resources), reckoning: wish.reckoning}
 	for _, r := range wish.put {
 		put := asInput(r)
 		put.Manager = e.Manager

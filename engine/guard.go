@@ -23,6 +23,8 @@ type guarder struct {
 
 	freed map[string]map[netip.Addr]int64 // a tier's tombstones
 
+	reckoned bool // the plan tells what it opens
+
 	tx    *nbdb.Plan
 	seen  map[string]bool
 	noted map[nbdb.UUID]int // tombstones that tx adds, by registry
@@ -70,6 +72,9 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	}
 	if structural && g.vpc != "" {
 		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
+	}
+	if g.reckoned {
+		g.policy()
 	}
 	g.limits(changes)
 	g.advance(changes)
@@ -156,6 +161,15 @@ func (g *guarder) homes() {
 	slices.Sort(names)
 	g.add("homes", nbdb.Guard{Table: nbdb.TablePortGroup, Names: names,
 		Includes: map[string]string{translate.KeyOwner: g.desire.world.owner, translate.KeyVPC: g.vpc}})
+}
+
+// policy relies on all tiers and lists being as they were read: what a change
+// opens hangs on them too.
+func (g *guarder) policy() {
+	g.everyTier()
+	for _, l := range g.all(model.KindACL) {
+		g.digest(l.ID())
+	}
 }
 
 func (g *guarder) tier(c *change) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
@@ -49,6 +50,10 @@ type VPCPlan struct {
 	VPC          string           `json:"vpc"`
 	Changes      []ResourceChange `json:"changes"`
 	Transactions []nbdb.Plan      `json:"transactions"`
+	// Reach is what the part opens and closes between tiers; nil where it changes
+	// nothing of that kind.
+	Reach        *reach.Difference `json:"reach,omitempty"`
+	ReachSkipped string            `json:"reachSkipped,omitempty"` // why it wasn't reckoned
 }
 
 // Plan is what an operation would change, as data: it can be printed, kept
@@ -70,7 +75,7 @@ func (p *Plan) Empty() bool { return len(p.VPCs) == 0 }
 
 // Plan is what Apply would do.
 func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, error) {
-	return e.plan(ctx, wish{put: set.Resources, prune: prune}, 0)
+	return e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonBrief}, 0)
 }
 
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
@@ -321,7 +326,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 		}
 	}
 	slices.SortFunc(part.Changes, func(a, b ResourceChange) int { return compareIDs(a.ID(), b.ID()) })
+	d.reckon(part)
 	guards := e.newGuarder(d, vpc)
+	guards.reckoned = part.Reach != nil
 	for _, group := range split(active, whole) {
 		tx := diffOf(group)
 		guards.guard(group, &tx)

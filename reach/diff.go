@@ -33,6 +33,7 @@ type Change struct {
 	Replies string `json:"replies,omitempty"`
 
 	set      traffic.Set
+	possible traffic.Set // of which Traffic tells; empty where it comes from a file
 	from, to *netipx.IPSet
 }
 
@@ -195,7 +196,7 @@ func (d *differ) pair(from, to *pair) {
 	possible := possible(grids)
 	for _, f := range flows(grids, func(c change) bool { return c.opens || c.closes || c.answers }) {
 		c := Change{FromEnd: from.any().End, ToEnd: to.any().End, Traffic: f.traffic.Text(possible),
-			Replies: f.value.replies, set: f.traffic, from: f.from, to: f.to}
+			Replies: f.value.replies, set: f.traffic, possible: possible, from: f.from, to: f.to}
 		c.Outside = c.FromEnd.Kind == Outside || c.ToEnd.Kind == Outside
 		c.From, c.To = named(from.sends(), f.from), named(to.receives(), f.to)
 		if f.value.egress != silent && from.after.list != nil {

@@ -55,9 +55,10 @@ func (o Opening) String() string {
 func (d *Difference) Unnamed(named []Opening) []Change {
 	var out []Change
 	for _, c := range d.Opens {
-		set, err := c.set, error(nil)
-		if set.Empty() {
-			set, err = traffic.Parse(c.Traffic) // it comes from a file
+		set, possible, err := c.set, c.possible, error(nil)
+		if set.Empty() { // it comes from a file
+			set, err = traffic.Parse(c.Traffic)
+			possible = traffic.All()
 		}
 		left := set
 		for _, o := range named {
@@ -69,7 +70,7 @@ func (d *Difference) Unnamed(named []Opening) []Change {
 			continue
 		}
 		if !left.Equal(set) {
-			c.set, c.Traffic = left, left.String()
+			c.set, c.Traffic = left, left.Text(possible)
 		}
 		out = append(out, c)
 	}

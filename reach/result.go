@@ -106,6 +106,17 @@ func (d *Decision) Field(list *model.Resource) string {
 }
 
 // Place tells of all rules where they were read, by the lists of an input.
+func (d *Difference) Place(list func(name string) *model.Resource) {
+	for _, changes := range [][]Change{d.Opens, d.Closes, d.Replies} {
+		for _, c := range changes {
+			for i := range c.By {
+				c.By[i].Place(list(c.By[i].List))
+			}
+		}
+	}
+}
+
+// Place is the same of a Result.
 func (r *Result) Place(list func(name string) *model.Resource) {
 	for _, p := range r.Paths {
 		for _, part := range p.Parts {

@@ -94,6 +94,9 @@ func (r *Result) nodes(declare func(id string, e End)) map[End]string {
 	return names
 }
 
+// Empty tells that nothing changes.
+func (d *Difference) Empty() bool { return len(d.Opens)+len(d.Closes)+len(d.Replies) == 0 }
+
 // String is a line for each change: + opens, - closes, ~ has other replies. What
 // opens to or from outside is marked.
 func (d *Difference) String() string {

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/reach"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
+)
+
+// ReachOptions say what Reach is asked.
+type ReachOptions struct {
+	VPC   string     // "": all, and of an input those that it concerns
+	By    reach.Kind // "": tiers
+	Rules bool       // by which rules too
+	// From and To are ends as ParseEnd reads them; one of no kind is the tier of
+	// that name, or else the attachment, and by attachments the other way round.
+	From, To []reach.End
+	Traffic  *traffic.Set // nil: any
+}
+
+// ReachReport tells of some VPCs who reaches whom.
+type ReachReport struct {
+	VPCs        []*reach.Result   `json:"vpcs"`
+	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"` // warnings
+}
+
+// Reach tells who reaches whom by what is stored, or with a set as it would be
+// when that were applied; nothing is written.
+func (e *Engine) Reach(ctx context.Context, set *model.Set, o ReachOptions) (*ReachReport, error) {
+	report := &ReachReport{VPCs: []*reach.Result{}}
+	vpcs := []string{o.VPC}
+	var resources map[model.ID]*model.Resource
+	if set == nil {
+		w, err := e.read(ctx, scope{all: o.VPC == "", vpcs: vpcs})
+		if err != nil {
+			return nil, err
+		}
+		resources = w.resources
+	} else {
+		wish := wish{put: set.Resources}
+		s := e.scopeOf(wish)
+		if o.VPC != "" && !slices.Contains(s.vpcs, o.VPC) {
+			s.vpcs = append(s.vpcs, o.VPC)
+		}
+		w, err := e.read(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		p, err := e.planIn(ctx, w, wish, 0)
+		if err != nil {
+			return nil, err
+		}
+		resources, report.Diagnostics = p.then, p.Diagnostics
+	}
+	if o.VPC == "" {
+		vpcs = nil
+		for _, r := range sorted(resources) {
+			if r.Kind == model.KindVPC && (set == nil || slices.Contains(set.VPCs(), r.Metadata.Name)) {
+				vpcs = append(vpcs, r.Metadata.Name)
+			}
+		}
+	}
+	err := report.add(vpcs, resources, o)
+	return report, err
+}
+
+// add asks the VPCs. Where there are several, those without an end that is asked
+// for are left out.
+func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource, o ReachOptions) error {
+	var missing *NotFoundError
+	all := sorted(resources)
+	for _, vpc := range vpcs {
+		options, err := o.in(vpc, resources)
+		if errors.As(err, &missing) && len(vpcs) > 1 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		policy, err := reach.New(vpc, all)
+		if err != nil {
+			return err
+		}
+		result, err := policy.Reach(options)
+		if err != nil {
+			return err
+		}
+		r.VPCs = append(r.VPCs, result)
+	}
+	if len(r.VPCs) == 0 && missing != nil {
+		return &NotFoundError{model.ID{Kind: missing.ID.Kind, Name: missing.ID.Name}}
+	}
+	return nil
+}
+
+// in are the options for one VPC, its ends found.
+func (o ReachOptions) in(vpc string, resources map[model.ID]*model.Resource) (reach.Options, error) {
+	out := reach.Options{By: o.By, Rules: o.Rules, Traffic: o.Traffic}
+	if id := (model.ID{Kind: model.KindVPC, Name: vpc}); resources[id] == nil {
+		return out, &NotFoundError{id}
+	}
+	for _, side := range []struct {
+		asked []reach.End
+		found *[]reach.End
+	}{{o.From, &out.From}, {o.To, &out.To}} {
+		for _, end := range side.asked {
+			end, err := o.find(vpc, end, resources)
+			if err != nil {
+				return out, err
+			}
+			*side.found = append(*side.found, end)
+		}
+	}
+	return out, nil
+}
+
+func (o ReachOptions) find(vpc string, end reach.End, resources map[model.ID]*model.Resource) (reach.End, error) {
+	kinds := []reach.Kind{reach.Tier, reach.Attachment}
+	switch {
+	case end.Kind == reach.Outside:
+		return end, nil
+	case end.Kind != "":
+		kinds = []reach.Kind{end.Kind}
+	case o.By == reach.Attachment:
+		slices.Reverse(kinds)
+	}
+	id := func(kind reach.Kind) model.ID {
+		if kind == reach.Attachment {
+			return model.ID{Kind: model.KindAttachment, VPC: vpc, Name: end.Name}
+		}
+		return model.ID{Kind: model.KindTier, VPC: vpc, Name: end.Name}
+	}
+	for _, kind := range kinds {
+		if resources[id(kind)] != nil {
+			return reach.End{Kind: kind, Name: end.Name}, nil
+		}
+	}
+	return end, &NotFoundError{id(kinds[0])}
+}
+
+// reckoning says when a plan tells what it opens and closes.
+type reckoning int
+
+const (
+	reckonNever reckoning = iota
+	reckonBrief           // where that doesn't take long
+	reckonAlways
+)
+
+// maxWork bounds, in the units of reach.Work, what a plan reckons by itself: a
+// second or two.
+const maxWork = 1_000_000
+
+// reckon adds to the part of a plan for one VPC what it opens and closes.
+func (d *desire) reckon(part *VPCPlan) {
+	if d.reckoning == reckonNever || part.VPC == "" || !slices.ContainsFunc(part.Changes, d.concernsReach) {
+		return
+	}
+	before, err := d.policy(part.VPC, d.world.before)
+	if err != nil {
+		part.ReachSkipped = fmt.Sprintf("what is stored can't be read: %s", err)
+		return
+	}
+	after, err := d.policy(part.VPC, func(id model.ID) *model.Resource { return d.resources[id] })
+	if err != nil {
+		part.ReachSkipped = err.Error()
+		return
+	}
+	if work := reach.Work(before, after); d.reckoning != reckonAlways && work > maxWork {
+		part.ReachSkipped = "it would take long: too many tiers and rules are concerned"
+		return
+	}
+	part.Reach = reach.Diff(before, after, reach.Tier)
+}
+
+// concernsReach tells whether a change may open or close anything between tiers.
+// What brings back rows or follows leaves the specs as they are.
+func (d *desire) concernsReach(c ResourceChange) bool {
+	switch {
+	case c.Action == Repair || c.Action == Follow:
+		return false
+	case c.Kind == model.KindAttachment:
+		return !slices.Equal(allowed(d.world.before(c.ID())), allowed(d.resources[c.ID()]))
+	}
+	return c.Kind == model.KindTier || c.Kind == model.KindACL
+}
+
+// allowed are the addresses beside its own that an attachment adds to its tier's.
+func allowed(r *model.Resource) []string {
+	if r == nil || !r.Spec.(*model.AttachmentSpec).Enabled {
+		return nil
+	}
+	var out []string
+	for _, p := range r.Spec.(*model.AttachmentSpec).AllowedAddresses {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// policy is what a VPC's tiers and lists say, nil if there is no VPC. Of the
+// attachments those count that add addresses to their tier's.
+func (d *desire) policy(vpc string, find func(model.ID) *model.Resource) (*reach.Policy, error) {
+	if find(model.ID{Kind: model.KindVPC, Name: vpc}) == nil {
+		return nil, nil
+	}
+	var resources []*model.Resource
+	for _, r := range d.everything() {
+		if r = find(r.ID()); r != nil && (r.Kind != model.KindAttachment || len(allowed(r)) > 0) {
+			resources = append(resources, r)
+		}
+	}
+	return reach.New(vpc, resources)
+}
+
+// everything is one of each resource that was or will be there.
+func (d *desire) everything() []*model.Resource {
+	all := sorted(d.resources)
+	for _, list := range [][]*model.Resource{d.removed, d.world.lost} {
+		for _, r := range list {
+			if d.resources[r.ID()] == nil {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// Confirm refuses a plan that opens anything which nobody has named: an
+// *InvalidError that lists it.
+func (p *Plan) Confirm(named []reach.Opening) error {
+	var found model.Diagnostics
+	for _, part := range p.VPCs {
+		if part.ReachSkipped != "" {
+			found = append(found, fault(vpcResource(part.VPC), "what the plan opens was not reckoned: %s", "", part.ReachSkipped))
+		}
+		if part.Reach == nil {
+			continue
+		}
+		for _, c := range part.Reach.Unnamed(named) {
+			found = append(found, p.opens(part.VPC, c))
+		}
+	}
+	return invalid(sortedDiagnostics(found))
+}
+
+// opens is the fault of opening what nobody has named, at the rule that does it.
+func (p *Plan) opens(vpc string, c reach.Change) model.Diagnostic {
+	problem := "the plan opens " + c.What()
+	if c.Outside {
+		problem += ", to or from outside"
+	}
+	fix := fmt.Sprintf("name it as '%s -> %s %s', or change what opens it", c.FromEnd, c.ToEnd, c.Traffic)
+	for _, by := range slices.Backward(c.By) {
+		if list := p.then[model.ID{Kind: model.KindACL, VPC: vpc, Name: by.List}]; list != nil {
+			return list.Fault(by.Field(list), problem, fix)
+		}
+	}
+	for _, end := range []reach.End{c.ToEnd, c.FromEnd} {
+		if tier := p.then[model.ID{Kind: model.KindTier, VPC: vpc, Name: end.Name}]; tier != nil && end.Kind == reach.Tier {
+			return tier.Fault("", problem, fix)
+		}
+	}
+	return vpcResource(vpc).Fault("", problem, fix)
+}
+
+func vpcResource(name string) *model.Resource {
+	return &model.Resource{Kind: model.KindVPC, Metadata: model.Metadata{Name: name}}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 // Get reads resources back, the built-in lists among them, sorted by kind, VPC
@@ -173,17 +174,96 @@ func (c *Client) Plan(ctx context.Context, set *model.Set, prune bool) (*engine.
 		return nil, err
 	}
 	p.Diagnostics = place(set, p.Diagnostics)
+	for _, part := range p.VPCs {
+		if part.Reach != nil {
+			part.Reach.Place(lists(set, part.VPC))
+		}
+	}
 	return p, nil
+}
+
+// lists are those of a set in a VPC.
+func lists(set *model.Set, vpc string) func(name string) *model.Resource {
+	return func(name string) *model.Resource { return set.Get(model.ID{Kind: model.KindACL, VPC: vpc, Name: name}) }
+}
+
+// Reach tells who reaches whom by what is stored, or with a set as it would be
+// when that were applied.
+func (c *Client) Reach(ctx context.Context, set *model.Set, o engine.ReachOptions) (*engine.ReachReport, error) {
+	query := scope(o.VPC)
+	if query == nil {
+		query = url.Values{}
+	}
+	for name, ends := range map[string][]reach.End{"from": o.From, "to": o.To} {
+		var words []string
+		for _, e := range ends {
+			words = append(words, e.Reference())
+		}
+		if len(words) > 0 {
+			query.Set(name, strings.Join(words, ","))
+		}
+	}
+	if o.By != "" {
+		query.Set("by", string(o.By))
+	}
+	if o.Traffic != nil {
+		query.Set("port", o.Traffic.String())
+	}
+	if o.Rules {
+		query.Set("rules", "true")
+	}
+	req := call{method: http.MethodGet, path: "/v1/reach", query: query, reads: true}
+	if set != nil {
+		body, err := encode(documentsOf(set.Resources))
+		if err != nil {
+			return nil, err
+		}
+		req.method, req.body = http.MethodPost, body
+	} else {
+		set = &model.Set{}
+	}
+	a, err := c.do(ctx, req)
+	if err != nil {
+		return nil, placedError(set, err)
+	}
+	r := &engine.ReachReport{}
+	if err := decode(a, r); err != nil {
+		return nil, err
+	}
+	r.Diagnostics = place(set, r.Diagnostics)
+	for _, result := range r.VPCs {
+		result.Place(lists(set, result.VPC))
+	}
+	return r, nil
 }
 
 // Apply brings the database to what the set says. With an error too the result
 // tells how far it came.
 func (c *Client) Apply(ctx context.Context, set *model.Set, prune bool, wait engine.Wait) (*engine.Result, error) {
+	return c.apply(ctx, set, c.changeQuery(prune), wait)
+}
+
+// ApplyConfirmed is Apply, but a plan that opens anything which is not named is
+// refused.
+func (c *Client) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
+	query := c.changeQuery(prune)
+	query.Set("confirmOpens", "true")
+	var lines []string
+	for _, o := range named {
+		lines = append(lines, o.String())
+	}
+	if len(lines) > 0 {
+		query.Set("allowOpen", strings.Join(lines, "\n"))
+	}
+	return c.apply(ctx, set, query, wait)
+}
+
+func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wait engine.Wait) (*engine.Result, error) {
 	body, err := encode(documentsOf(set.Resources))
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: c.changeQuery(prune), body: body, wait: wait})
+	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait})
 	r.Diagnostics = place(set, r.Diagnostics)
 	return r, placedError(set, err)
 }

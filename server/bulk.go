@@ -52,6 +52,10 @@ func (s *Server) bulkRoutes(rs *routes) {
 		query("prune", "also remove what the manager brought into the VPCs of the documents and they no longer hold", flag()),
 		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
 	}
+	confirmParams := []*huma.Param{
+		query("confirmOpens", "refuse a plan that opens traffic between tiers which allowOpen doesn't name", flag()),
+		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()),
+	}
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
 		{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check documents by themselves and beside what is stored",
@@ -60,7 +64,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
 			description: "One transaction for each VPC, all or nothing. A problem tells in vpcs how far it came.",
-			params:      append(planParams, waitParams()...), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
+			params:      slices.Concat(planParams, confirmParams, waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
 		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: append(waitParams(), query("cascade", "delete their users too", flag())),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
 		{method: http.MethodGet, path: "/v1/export", id: "export", summary: "The documents that bring an empty database to the same state",
@@ -161,11 +165,20 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if kind := c.request.Header.Get("Content-Type"); kind == planType {
 		return s.applyPlan(c)
 	}
+	named, err := c.openings()
+	if err != nil {
+		return nil, err
+	}
 	set, found, err := s.sound(c, Editor)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.managed(c).Apply(c, set, c.flag("prune"), engine.WaitNone)
+	var result *engine.Result
+	if c.flag("confirmOpens") {
+		result, err = s.managed(c).ApplyConfirmed(c, set, c.flag("prune"), named, engine.WaitNone)
+	} else {
+		result, err = s.managed(c).Apply(c, set, c.flag("prune"), engine.WaitNone)
+	}
 	if result != nil {
 		result.Diagnostics = append(found, result.Diagnostics...)
 	}
@@ -184,6 +197,13 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 	}
 	var p engine.Plan
 	if err := decodeStrictly(data, &p); err != nil {
+		return nil, err
+	}
+	named, err := c.openings()
+	if err == nil && c.flag("confirmOpens") {
+		err = p.Confirm(named)
+	}
+	if err != nil {
 		return nil, err
 	}
 	result, err := s.engine.ApplyPlan(c, &p, engine.WaitNone)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -50,12 +51,18 @@ func newDocument() *document {
 	return d
 }
 
-// schemaName is the name of a type's component. Of two types of one name that of
-// the rows' package is marked.
+// schemaName is the name of a type's component. Those of the rows' package and of
+// reach are marked: others have the same names.
 func schemaName(t reflect.Type, hint string) string {
 	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
-	if strings.HasSuffix(t.PkgPath(), "/nbdb") {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch path.Base(t.PkgPath()) {
+	case "nbdb":
 		return "Row" + name
+	case "reach":
+		return "Reach" + name
 	}
 	return name
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 func (a *app) applyCommand() *cobra.Command {
@@ -16,33 +17,65 @@ Applying again what is there already changes nothing.
 
 With --prune, what an earlier apply of the same --manager brought into the VPCs
 of the input and the input no longer holds is removed. The VPCs themselves and
-offerings are never pruned, and an input without a document changes nothing.`,
+offerings are never pruned, and an input without a document changes nothing.
+
+With --confirm-opens, a plan that opens traffic between tiers, or to or from
+outside, is refused (exit 3) unless each opening is named by --allow-open, as the
+plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.`,
 		Example: `  ovn-vpc apply -f examples/three-tier/
   ovn-vpc apply -f shop/ --prune --wait sb      # return when ovn-northd has it
   ovn-vpc get tiers -o json | ovn-vpc apply -f -
-  ovn-vpc apply --plan shop.plan                # exit 4 if it is stale`,
+  ovn-vpc apply --plan shop.plan                # exit 4 if it is stale
+  ovn-vpc apply -f shop/ --confirm-opens --allow-open 'app -> db tcp 3306'`,
 		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
+	confirm := cmd.Flags().Bool("confirm-opens", false, "refuse to open what no --allow-open names")
+	allowed := cmd.Flags().StringArray("allow-open", nil, "what may be opened, such as 'app -> db tcp 3306' or 'outside -> web tcp 80, 443'; may be repeated")
+	complete(cmd, "allow-open", cobra.NoFileCompletions)
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		o, err := newOpenings(*confirm, *allowed)
 		switch {
+		case err != nil:
+			return err
 		case *file != "" && len(*paths) > 0:
 			return usagef("--plan and -f exclude each other")
 		case *file != "" && *prune:
 			return usagef("--plan and --prune exclude each other: give --prune to the plan command")
 		case *file != "":
-			return a.applyPlan(ctx, *file, engine.Wait(*wait))
+			return a.applyPlan(ctx, *file, o, engine.Wait(*wait))
 		}
-		return a.apply(ctx, *paths, *prune, engine.Wait(*wait))
+		return a.apply(ctx, *paths, *prune, o, engine.Wait(*wait))
 	})
 	return cmd
 }
 
-func (a *app) apply(ctx context.Context, paths []string, prune bool, wait engine.Wait) error {
+// openings are what an apply may open.
+type openings struct {
+	confirm bool // or else anything
+	named   []reach.Opening
+}
+
+func newOpenings(confirm bool, allowed []string) (openings, error) {
+	o := openings{confirm: confirm}
+	if len(allowed) > 0 && !confirm {
+		return o, usagef("--allow-open is for --confirm-opens")
+	}
+	for _, text := range allowed {
+		named, err := reach.ParseOpening(text)
+		if err != nil {
+			return o, usagef("--allow-open: %w", err)
+		}
+		o.named = append(o.named, named)
+	}
+	return o, nil
+}
+
+func (a *app) apply(ctx context.Context, paths []string, prune bool, o openings, wait engine.Wait) error {
 	set, found, err := a.load(paths, a.online(ctx))
 	if err != nil {
 		return err
@@ -55,15 +88,23 @@ func (a *app) apply(ctx context.Context, paths []string, prune bool, wait engine
 		return err
 	}
 	defer done()
-	result, err := b.Apply(ctx, set, prune, wait)
+	var result *engine.Result
+	if o.confirm {
+		result, err = b.ApplyConfirmed(ctx, set, prune, o.named, wait)
+	} else {
+		result, err = b.Apply(ctx, set, prune, wait)
+	}
 	if result != nil {
 		result.Diagnostics = union(found, result.Diagnostics)
 	}
 	return a.showResult(result, joined(found, err))
 }
 
-func (a *app) applyPlan(ctx context.Context, path string, wait engine.Wait) error {
+func (a *app) applyPlan(ctx context.Context, path string, o openings, wait engine.Wait) error {
 	p, err := readPlan(path)
+	if err == nil && o.confirm {
+		err = p.Confirm(o.named)
+	}
 	if err != nil {
 		return err
 	}

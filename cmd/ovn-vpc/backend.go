@@ -11,6 +11,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 // backend is what commands work with: an engine on the databases, or a client
@@ -22,9 +23,11 @@ type backend interface {
 	Faults(ctx context.Context, set *model.Set) (model.Diagnostics, error)
 	Plan(ctx context.Context, set *model.Set, prune bool) (*engine.Plan, error)
 	Apply(ctx context.Context, set *model.Set, prune bool, wait engine.Wait) (*engine.Result, error)
+	ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait engine.Wait) (*engine.Result, error)
 	ApplyPlan(ctx context.Context, p *engine.Plan, wait engine.Wait) (*engine.Result, error)
 	Delete(ctx context.Context, ids []model.ID, cascade bool, wait engine.Wait) (*engine.Result, error)
 	ReplaceACL(ctx context.Context, vpc, tier, acl string, wait engine.Wait) (*engine.Result, error)
+	Reach(ctx context.Context, set *model.Set, o engine.ReachOptions) (*engine.ReachReport, error)
 	Drift(ctx context.Context, vpc string, repair bool, wait engine.Wait) (*engine.DriftReport, error)
 }
 

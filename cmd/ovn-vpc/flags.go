@@ -99,6 +99,9 @@ const (
 	outputYAML  = "yaml"
 	outputName  = "name"
 	outputText  = "text"
+
+	outputMermaid = "mermaid"
+	outputDOT     = "dot"
 )
 
 // outputFlag gives a command -o with these formats, the first the default.

@@ -29,6 +29,35 @@ func (a *app) showPlan(p *engine.Plan, rows bool) {
 		all = append(all, part.Changes...)
 	}
 	a.printf("Plan: %s.\n", tally(all, func(v verb) string { return v.plan }))
+	for _, part := range p.VPCs {
+		a.showOpening(part)
+	}
+}
+
+// longReach is how many lines of what opens and closes are shown.
+const longReach = 100
+
+// showOpening shows what a part of a plan opens and closes between tiers.
+func (a *app) showOpening(part engine.VPCPlan) {
+	switch {
+	case part.ReachSkipped != "":
+		a.printf("What opens in VPC %s was not reckoned: %s. See ovn-vpc reach.\n", part.VPC, part.ReachSkipped)
+		return
+	case part.Reach == nil:
+		return
+	case part.Reach.Empty():
+		a.printf("Nothing opens or closes in VPC %s.\n", part.VPC)
+		return
+	}
+	a.printf("What opens (+) and closes (-) in VPC %s:\n", part.VPC)
+	lines := slices.Collect(strings.Lines(part.Reach.String()))
+	for _, line := range lines[:min(len(lines), longReach)] {
+		color := map[byte]string{'+': green, '-': red, '~': yellow}[line[0]]
+		a.printf("  %s%s", a.colored(color, line[:1]), line[1:])
+	}
+	if len(lines) > longReach {
+		a.printf("  and %d more: -o json tells all\n", len(lines)-longReach)
+	}
 }
 
 // scopeName heads the part of one VPC.

@@ -211,3 +211,18 @@ func TestConfirmAfterReplanning(t *testing.T) {
 	require.True(t, errors.As(err, &invalid), "%v", err)
 	require.Contains(t, err.Error(), "the plan opens db -> app tcp 22")
 }
+
+// What is stored counts, and what is found there is not told of an input that
+// doesn't hold it.
+func TestLint(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + acl("shop", "idle", ""))
+	found, err := f.Lint(f.ctx, load(t, acl("shop", "db", "{number: 10, protocol: tcp, tiers: [app]}, {number: 20, protocol: tcp, ports: [22], tiers: [app]}")))
+	require.NoError(t, err)
+	require.Len(t, found, 1, found.String())
+	require.Contains(t, found.String(), "spec.yaml:2:128: warning: ACL shop/db: spec.rules[1]: is never reached: rule 10 decides")
+	f.nbctl("destroy", "Port_Group", strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "Port_Group", "external_ids:ovn-vpc\\:key=acl/shop/db")))
+	found, err = f.Lint(f.ctx, load(t, acl("shop", "app", "")))
+	require.NoError(t, err)
+	require.Contains(t, found.String(), "warning: VPC shop: beside what is stored it can't be read")
+}

@@ -22,6 +22,31 @@ import (
 // use.
 type Used func(tier string, f traffic.Family) uint64
 
+// Attached counts the addresses that attachments among the resources of a VPC
+// have, and of those without one yet one of each family of their tier.
+func Attached(vpc string, resources []*model.Resource) Used {
+	type key struct {
+		tier   string
+		family traffic.Family
+	}
+	count := map[key]uint64{}
+	for _, r := range resources {
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok || r.Metadata.VPC != vpc {
+			continue
+		}
+		for _, a := range spec.Addresses {
+			count[key{spec.Tier, familyOf(netip.PrefixFrom(a, a.BitLen()))}]++
+		}
+		if len(spec.Addresses) == 0 {
+			for _, f := range traffic.Families() {
+				count[key{spec.Tier, f}]++
+			}
+		}
+	}
+	return func(tier string, f traffic.Family) uint64 { return count[key{tier, f}] }
+}
+
 // Check reports warnings on the resources of a VPC, in the order of the text.
 // The resources are all that there are, free of errors (model.Check). Where used
 // is nil, nothing is said of addresses.

@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,6 +96,21 @@ func TestExamples(t *testing.T) {
 			require.Empty(t, found.String(), folder)
 		}
 	}
+}
+
+func TestAttached(t *testing.T) {
+	guest := func(vpc, name, tier string, addresses ...string) *model.Resource {
+		spec := &model.AttachmentSpec{Tier: tier}
+		for _, a := range addresses {
+			spec.Addresses = append(spec.Addresses, netip.MustParseAddr(a))
+		}
+		return &model.Resource{Kind: model.KindAttachment, Metadata: model.Metadata{Name: name, VPC: vpc}, Spec: spec}
+	}
+	used := lint.Attached("v", []*model.Resource{guest("v", "a", "t", "10.0.0.5", "10.0.0.6"), guest("v", "b", "t"), guest("v", "c", "u", "fd00::5"), guest("w", "d", "t")})
+	require.EqualValues(t, 3, used("t", traffic.IPv4))
+	require.EqualValues(t, 1, used("t", traffic.IPv6))
+	require.EqualValues(t, 0, used("u", traffic.IPv4))
+	require.EqualValues(t, 1, used("u", traffic.IPv6))
 }
 
 func TestFails(t *testing.T) {

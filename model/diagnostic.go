@@ -99,6 +99,15 @@ func (ds Diagnostics) Errors() Diagnostics {
 	return errors
 }
 
+// AsErrors are the diagnostics with the warnings among them made errors.
+func (ds Diagnostics) AsErrors() Diagnostics {
+	out := slices.Clone(ds)
+	for i := range out {
+		out[i].Severity = LevelError
+	}
+	return out
+}
+
 // HasErrors tells whether anything stops the input.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == LevelError })

@@ -59,7 +59,9 @@ func (s *Server) bulkRoutes(rs *routes) {
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
 		{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check documents by themselves and beside what is stored",
-			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[validationBody](rs.doc)}, problems: problemStatuses(bodyProblems()...), handle: s.validate},
+			description: "Warnings tell of what is legal and most likely not meant, too.",
+			params:      []*huma.Param{query("strict", "take for an error what is most likely not meant", flag())},
+			body:        inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[validationBody](rs.doc)}, problems: problemStatuses(bodyProblems()...), handle: s.validate},
 		{method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Show what applying documents would change", params: planParams,
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
@@ -124,6 +126,17 @@ func (s *Server) validate(c *exchange) (*answer, error) {
 	}
 	if found, err = s.faults(c, set, found); err != nil {
 		return nil, err
+	}
+	if !found.HasErrors() {
+		doubts, err := s.engine.Lint(c, set)
+		if err != nil {
+			return nil, err
+		}
+		if c.flag("strict") {
+			doubts = doubts.AsErrors()
+		}
+		found = append(found, doubts...)
+		found.Sort()
 	}
 	return &answer{body: validationBody{found}}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/lint"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
@@ -29,12 +30,20 @@ func (a *app) validateCommand() *cobra.Command {
 
 A reference to what the input does not hold is an error in a VPC that the input
 brings. In another VPC, and of offerings, it is a warning: it may be in the
-database.`,
+database.
+
+Of a VPC that the input brings it also warns of what is legal and most likely not
+meant: rules that are never reached or say the same as another, a deny for IPv4
+alone where there is IPv6 too, prefixes that can't be a far side, lists that no
+tier uses, stateless lists that let no reply back, and tiers nearly out of
+addresses. With --strict these are errors.`,
 		Example: `  ovn-vpc validate -f examples/three-tier/
+  ovn-vpc validate -f shop/ --strict             # in CI
   generate-specs | ovn-vpc validate -f -`,
 		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
+	strict := cmd.Flags().Bool("strict", false, "take for an error what is most likely not meant")
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(context.Context, *cobra.Command, []string) error {
 		set, found, err := a.load(*paths, whole)
@@ -42,6 +51,13 @@ database.`,
 			return err
 		}
 		found = append(found, whole(set)...)
+		if !found.HasErrors() {
+			doubts, err := doubts(set, *strict)
+			if err != nil {
+				return err
+			}
+			found = append(found, doubts...)
+		}
 		found.Sort()
 		if found.HasErrors() {
 			return &engine.InvalidError{Diagnostics: found}
@@ -55,6 +71,25 @@ database.`,
 		return nil
 	})
 	return cmd
+}
+
+// doubts is what lint finds in the VPCs that an input brings.
+func doubts(set *model.Set, strict bool) (model.Diagnostics, error) {
+	var found model.Diagnostics
+	for _, r := range set.Resources {
+		if r.Kind != model.KindVPC {
+			continue
+		}
+		one, err := lint.Check(r.Metadata.Name, set.Resources, lint.Attached(r.Metadata.Name, set.Resources))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one...)
+	}
+	if strict {
+		found = found.AsErrors()
+	}
+	return found, nil
 }
 
 func newValidation(set *model.Set, found model.Diagnostics) validation {

@@ -30,6 +30,7 @@ const bound = 3 * time.Minute
 
 func TestAPI(t *testing.T)           { play(t, "docs/api.md") }
 func TestOrchestrators(t *testing.T) { play(t, "docs/orchestrators.md") }
+func TestPolicy(t *testing.T)        { play(t, "docs/policy.md") }
 
 // play runs the commands of a document's console blocks, in one shell.
 func play(t *testing.T, path string) {

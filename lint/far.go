@@ -12,7 +12,7 @@ import (
 
 // farSides reports the prefixes and tiers of rules that nobody on the far side
 // can have an address in, of those that decide about anything.
-func (l *linter) farSides(rs *rules, users []string, reached map[int]bool) error {
+func (l *linter) farSides(rs *rules, users []string, reached map[int]extent) error {
 	if len(users) == 0 {
 		return nil
 	}
@@ -22,7 +22,7 @@ func (l *linter) farSides(rs *rules, users []string, reached map[int]bool) error
 		return err
 	}
 	for i, rule := range rs.spec.Rules {
-		if !reached[i] {
+		if reached[i] != byMore {
 			continue // which says more
 		}
 		for k, p := range rule.CIDRs {

@@ -151,11 +151,14 @@ func (l *linter) list(r *model.Resource, spec *model.ACLSpec) error {
 	}
 	reached := rs.reached()
 	for i := range spec.Rules {
-		if reached[i] {
+		switch reached[i] {
+		case never:
+			l.neverReached(rs, i)
+		case byFragments:
+			l.fragmentsAlone(rs, i)
+		default:
 			l.oneFamily(rs, i, users)
-			continue
 		}
-		l.neverReached(rs, i)
 	}
 	if err := l.farSides(rs, users, reached); err != nil {
 		return err
@@ -173,17 +176,44 @@ func (l *linter) prefixes(tier string) []netip.Prefix {
 	return nil
 }
 
-// reached are the rules that decide about some traffic.
-func (rs *rules) reached() map[int]bool {
-	out := map[int]bool{}
+// extent is what a rule decides about.
+type extent int
+
+const (
+	never extent = iota
+	byFragments
+	byMore
+)
+
+// reached tells of the rules what they decide about.
+func (rs *rules) reached() map[int]extent {
+	out := map[int]extent{}
 	for _, judged := range rs.judged {
 		for _, j := range judged {
+			first := traffic.Point(0)
 			for _, step := range j.Rules {
-				out[step.Value] = true
+				reach := byMore
+				if (traffic.Span{First: first, Last: step.Last}).OfFragments() {
+					reach = byFragments
+				}
+				out[step.Value] = max(out[step.Value], reach)
+				first = step.Last + 1
 			}
 		}
 	}
 	return out
+}
+
+// fragmentsAlone reports a deny of ports or types that others decide about
+// before: what is left to it are the fragments of its protocol, which it stops
+// besides.
+func (l *linter) fragmentsAlone(rs *rules, i int) {
+	rule := rs.spec.Rules[i]
+	by := slices.DeleteFunc(rs.deciders(i), func(k int) bool { return k == i })
+	if rule.Action == model.Allow || len(rule.Ports) == 0 && rule.ICMP == nil || len(by) == 0 {
+		return
+	}
+	l.warn(rs.resource, field(i), "is reached by fragments alone: "+rs.decide(by)+" about all else that it matches", "move it up, or remove it")
 }
 
 func field(rule int) string { return fmt.Sprintf("spec.rules[%d]", rule) }
@@ -201,15 +231,19 @@ func (l *linter) neverReached(rs *rules, i int) {
 		l.warn(rs.resource, field(i), "matches nothing: its far side has no address of the protocol's family", "change the far side or the protocol, or remove the rule")
 		return
 	}
+	l.warn(rs.resource, field(i), "is never reached: "+rs.decide(by)+" about all that it matches", "move it up, or remove it")
+}
+
+// decide is such as "rule 10 decides" and "rules 10 and 20 decide".
+func (rs *rules) decide(by []int) string {
 	var numbers []string
 	for _, k := range by {
 		numbers = append(numbers, strconv.Itoa(rs.spec.Rules[k].Number))
 	}
-	before := "rule " + numbers[0] + " decides"
-	if len(numbers) > 1 {
-		before = "rules " + enumerate(numbers) + " decide"
+	if len(numbers) == 1 {
+		return "rule " + numbers[0] + " decides"
 	}
-	l.warn(rs.resource, field(i), "is never reached: "+before+" about all that it matches", "move it up, or remove it")
+	return "rules " + enumerate(numbers) + " decide"
 }
 
 // same tells whether two rules match the same and do the same.

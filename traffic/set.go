@@ -47,6 +47,10 @@ const (
 // Span is the points from First to Last.
 type Span struct{ First, Last Point }
 
+// OfFragments tells whether the span has fragments alone, which are a point of
+// each protocol.
+func (s Span) OfFragments() bool { return s.First == s.Last && s.First%width == values }
+
 // Packet is a header.
 type Packet struct {
 	Family     Family

@@ -95,8 +95,12 @@ func calls() map[string]struct {
 		return func(ctx context.Context, c *Client) error { _, err := c.Create(ctx, attachment(), o); return err }
 	}
 	return map[string]entry{
-		"get":             {true, func(ctx context.Context, c *Client) error { _, err := c.GetOne(ctx, nic); return err }},
-		"plan":            {true, func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, &model.Set{}, false); return err }},
+		"get":  {true, func(ctx context.Context, c *Client) error { _, err := c.GetOne(ctx, nic); return err }},
+		"plan": {true, func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, &model.Set{}, false); return err }},
+		"reach": {true, func(ctx context.Context, c *Client) error {
+			_, err := c.Reach(ctx, &model.Set{}, engine.ReachOptions{})
+			return err
+		}},
 		"put":             {true, put(WriteOptions{})},
 		"put new":         {false, put(WriteOptions{New: true})},
 		"put version":     {false, put(WriteOptions{Version: "v0"})},

@@ -198,18 +198,20 @@ func TestConfirmAKeptPlan(t *testing.T) {
 // planned again, and refused.
 func TestConfirmAfterReplanning(t *testing.T) {
 	f := newFixture(t, false)
-	f.apply(guarded() + acl("shop", "new", ""))
+	closed := document("ACL", "shop", "app", "defaults: {egress: deny}")
+	f.apply(guarded())
+	f.apply(closed)
 	other := connect(t, f.sandbox, "default")
 	meddled := false
 	f.NB = &meddler{f.NB, func() {
 		meddled = true
-		other.apply(tierWith("shop", "app", "cidrs: [10.0.1.0/24], acl: new"))
+		other.apply(acl("shop", "app", ""))
 	}}
-	err := f.confirmed(acl("shop", "new", "{number: 10, protocol: tcp, ports: [22], tiers: [db]}"))
+	err := f.confirmed(acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432], tiers: [app]}"))
 	require.True(t, meddled)
 	var invalid *engine.InvalidError
 	require.True(t, errors.As(err, &invalid), "%v", err)
-	require.Contains(t, err.Error(), "the plan opens db -> app tcp 22")
+	require.Contains(t, err.Error(), "the plan opens app -> db tcp 22")
 }
 
 // What is stored counts, and what is found there is not told of an input that

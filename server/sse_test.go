@@ -99,7 +99,13 @@ func (s *watchServer) open(t *testing.T, token, query, lastID string) *watch {
 	response, err := s.Client().Do(r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return &watch{t, response, bufio.NewReader(response.Body), cancel}
+	w := newWatch(t, response)
+	w.cancel = cancel
+	return w
+}
+
+func newWatch(t *testing.T, response *http.Response) *watch {
+	return &watch{t: t, response: response, lines: bufio.NewReader(response.Body)}
 }
 
 // next is the next event; the end of the stream has the name "end".

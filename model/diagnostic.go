@@ -142,13 +142,48 @@ func (r *Resource) diagnose(level Level, field, problem, fix string) Diagnostic 
 	return d
 }
 
+// inInput is the place of a resource that was read from no file.
+const inInput = "in the input"
+
 // place is where a resource stands, for messages that name another one.
 func (r *Resource) place() string {
-	if r.Source == nil {
+	switch {
+	case r.Source == nil:
 		return "in the database"
+	case r.Source.File == "":
+		return inInput
 	}
 	line, column := r.Source.Pos("metadata.name")
 	return fmt.Sprintf("%s:%d:%d", r.Source.File, line, column)
+}
+
+// Place gives a diagnostic about a resource of the set, made where only the
+// resource was known and not its document, the place at which it was read. The
+// field counts in the canonical order.
+func (s *Set) Place(d Diagnostic) Diagnostic {
+	d.File, d.Line, d.Column = "", 0, 0
+	d.Problem = s.placed(d.Problem)
+	if id, ok := ParseID(d.Resource); ok && s.byID[id] != nil && s.byID[id].Source != nil {
+		source := s.byID[id].Source
+		d.File = source.File
+		d.Line, d.Column = source.Pos(d.Field)
+		d.Field = source.written(d.Field)
+	}
+	return d
+}
+
+// placed is a problem with the place of the other resource that it names.
+func (s *Set) placed(problem string) string {
+	before, after, ok := strings.Cut(problem, " ("+inInput+")")
+	words := strings.Fields(before)
+	if !ok || len(words) < 2 {
+		return problem
+	}
+	id, ok := ParseID(strings.Join(words[len(words)-2:], " "))
+	if !ok || s.byID[id] == nil {
+		return problem
+	}
+	return before + " (" + s.byID[id].place() + ")" + after
 }
 
 // checker collects the faults of one resource. It leaves out what only

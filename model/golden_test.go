@@ -45,7 +45,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func outcome(t *testing.T, archive *txtar.Archive) []byte {
+// archived reads the files of an archive: the input with its diagnostics,
+// what is stored, and both together.
+func archived(t *testing.T, archive *txtar.Archive) (set *model.Set, found model.Diagnostics, before *model.Set, all []*model.Resource) {
 	var inputs, stored []model.Input
 	for _, f := range archive.Files {
 		input := model.Input{Name: f.Name, Data: f.Data}
@@ -57,16 +59,21 @@ func outcome(t *testing.T, archive *txtar.Archive) []byte {
 			inputs = append(inputs, input)
 		}
 	}
-	set, found := model.Load(inputs...)
+	set, found = model.Load(inputs...)
 	before, faults := model.Load(stored...)
 	require.Empty(t, faults.Errors(), "stored/")
-	all := slices.Clone(set.Resources)
+	all = slices.Clone(set.Resources)
 	for _, r := range before.Resources {
 		r.Source = nil
 		if set.Get(r.ID()) == nil {
 			all = append(all, r)
 		}
 	}
+	return set, found, before, all
+}
+
+func outcome(t *testing.T, archive *txtar.Archive) []byte {
+	set, found, before, all := archived(t, archive)
 	offline := strings.Contains(string(archive.Comment), "offline")
 	found = append(found, model.Check(all, before.Get, func(string) bool { return !offline })...)
 	found.Sort()

@@ -38,6 +38,18 @@ func (id ID) String() string {
 	return string(id.Kind) + " " + id.VPC + "/" + id.Name
 }
 
+// ParseID reads what ID.String has written.
+func ParseID(text string) (ID, bool) {
+	kind, path, ok := strings.Cut(text, " ")
+	if _, known := Kind(kind).info(); !known || !ok {
+		return ID{}, false
+	}
+	if vpc, name, scoped := strings.Cut(path, "/"); scoped {
+		return ID{Kind: Kind(kind), VPC: vpc, Name: name}, true
+	}
+	return ID{Kind: Kind(kind), Name: path}, true
+}
+
 // Metadata names a resource.
 type Metadata struct {
 	Name   string            `json:"name" doc:"DNS label (RFC 1123): 1 to 63 lower-case letters, digits and hyphens"`

@@ -18,6 +18,7 @@ const maxLimit = 1000
 type listBody struct {
 	Items    []model.Document `json:"items"`
 	Continue string           `json:"continue,omitempty"`
+	Managers []string         `json:"managers,omitempty"` // of the items, in their order
 }
 
 func (s *Server) listRoutes(rs *routes) {
@@ -40,10 +41,12 @@ func (s *Server) listRoutes(rs *routes) {
 			handle:    func(c *exchange) (*answer, error) { return s.list(c, col) }})
 	}
 	params := append(pageParams(), attachmentParams()...)
+	resources := listSchema(&huma.Schema{Ref: schemaPrefix + "Resource"})
+	resources.Properties["managers"] = &huma.Schema{Type: huma.TypeArray, Items: text(), Description: "who brought each of the items, where that was asked for"}
 	rs.add(route{method: http.MethodGet, path: "/v1/resources", id: "list-resources", tag: "resources", summary: "List what the caller may see, of all kinds",
 		params: append(params, query("kind", "only this kind, in singular or plural", text()), vpcParam(), query("name", "only this name", text()),
-			query("builtins", "built-in lists too", flag())),
-		responses: map[int]*huma.Schema{http.StatusOK: {Ref: schemaPrefix + "ResourceList"}}, problems: problemStatuses(),
+			query("builtins", "built-in lists too", flag()), query("managers", "also who brought each", flag())),
+		responses: map[int]*huma.Schema{http.StatusOK: resources}, problems: problemStatuses(),
 		handle: s.resources})
 }
 
@@ -149,6 +152,9 @@ func (s *Server) page(c *exchange, objects []engine.Object, builtins bool) (*ans
 			break
 		}
 		list.Items = append(list.Items, model.Envelope(o.Resource, o.Status))
+		if c.flag("managers") {
+			list.Managers = append(list.Managers, o.Resource.Manager)
+		}
 	}
 	return &answer{body: list}, nil
 }

@@ -19,12 +19,12 @@ moment without a list. NEWACL may be default-allow or default-deny.`,
 	wait := waitFlag(replace)
 	a.outputFlag(replace, outputText, outputJSON)
 	replace.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		e, done, err := a.connect(ctx, false)
+		b, done, err := a.connect(ctx, false)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return a.showResult(e.ReplaceACL(ctx, args[0], args[1], args[2], engine.Wait(*wait)))
+		return a.showResult(b.ReplaceACL(ctx, args[0], args[1], args[2], engine.Wait(*wait)))
 	})
 	return a.group("acl", "Work with access lists", replace)
 }

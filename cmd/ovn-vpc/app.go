@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/ovn-vpc/ovn-vpc/engine"
-	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // app is one run of the program: its streams and what the flags say.
@@ -55,7 +51,8 @@ const rootLong = `ovn-vpc turns specs of VPCs, tiers, access lists and attachmen
 OVN's northbound database: all changes of a VPC in one guarded transaction.
 
 Specs are YAML or JSON documents. The database is the only store: get and
-export read back from it.
+export read back from it. With --server, or $OVN_VPC_SERVER, a command works
+through ovn-vpc serve on another machine, with the same output and exit codes.
 
 Exit codes: 0 done, 1 failure, 2 changes pending (with --exit-code), 3 invalid
 input, 4 conflict.`
@@ -68,7 +65,10 @@ const rootExample = `  # A private OVN to try things on
   ovn-vpc apply -f examples/three-tier/ --wait sb
 
   # What is there
-  ovn-vpc get attachments -o wide`
+  ovn-vpc get attachments -o wide
+
+  # The same through a server
+  ovn-vpc --server https://net.example:8443 --token-file token get attachments`
 
 // root is the whole command line.
 func (a *app) root() *cobra.Command {
@@ -179,43 +179,6 @@ func unknownCommand(cmd *cobra.Command, rest []string) error {
 func (a *app) logger() *slog.Logger {
 	level := slog.LevelWarn - slog.Level(4*min(a.flags.verbose, 2))
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-}
-
-// northbound says how the northbound database is reached.
-func (a *app) northbound(log *slog.Logger) nbdb.Options {
-	return nbdb.Options{Remotes: cmp.Or(a.flags.nb, a.getenv("OVN_NB_DB"), defaultNB), PrivateKey: a.flags.key,
-		Certificate: a.flags.certificate, CACert: a.flags.caCert, Logger: log}
-}
-
-// southbound are the remotes of the southbound database, "" if not known.
-func (a *app) southbound() string { return cmp.Or(a.flags.sb, a.getenv("OVN_SB_DB")) }
-
-// connect opens the northbound database, and with southbound, where its
-// address is known, that database too. The caller ends with close.
-func (a *app) connect(ctx context.Context, southbound bool) (e *engine.Engine, close func(), err error) {
-	log := a.logger()
-	options := a.northbound(log)
-	nb, err := nbdb.Dial(ctx, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	e = engine.New(nb, a.flags.owner, a.flags.manager)
-	e.Log, e.Progress = log, a.progress()
-	e.SchemaVersion = func() string { return nb.Schema().Version() }
-	close = nb.Close
-	options.Remotes, options.Database = a.southbound(), nbdb.Southbound
-	if !southbound || options.Remotes == "" {
-		return e, close, nil
-	}
-	brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
-	defer cancel()
-	sb, err := nbdb.Dial(brief, options)
-	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: going on without the southbound database: %s\n", a.message(err))
-		return e, close, nil
-	}
-	e.SB = sb
-	return e, func() { nb.Close(); sb.Close() }, nil
 }
 
 // progress shows how far a plan of several transactions is, on a terminal.

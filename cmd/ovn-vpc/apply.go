@@ -50,14 +50,14 @@ func (a *app) apply(ctx context.Context, paths []string, prune bool, wait engine
 	if len(set.Resources) == 0 {
 		return a.showResult(&engine.Result{VPCs: []engine.VPCResult{}, Diagnostics: found}, nil)
 	}
-	e, done, err := a.connect(ctx, true)
+	b, done, err := a.connect(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer done()
-	result, err := e.Apply(ctx, set, prune, wait)
+	result, err := b.Apply(ctx, set, prune, wait)
 	if result != nil {
-		result.Diagnostics = append(found, result.Diagnostics...)
+		result.Diagnostics = union(found, result.Diagnostics)
 	}
 	return a.showResult(result, joined(found, err))
 }
@@ -67,10 +67,10 @@ func (a *app) applyPlan(ctx context.Context, path string, wait engine.Wait) erro
 	if err != nil {
 		return err
 	}
-	e, done, err := a.connect(ctx, false)
+	b, done, err := a.connect(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return a.showResult(e.ApplyPlan(ctx, p, wait))
+	return a.showResult(b.ApplyPlan(ctx, p, wait))
 }

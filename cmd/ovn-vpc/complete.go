@@ -22,12 +22,12 @@ func (a *app) names(cmd *cobra.Command, kind model.Kind, vpc string) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(completionPatience, a.flags.timeout))
 	defer cancel()
-	e, done, err := a.connect(ctx, false)
+	b, done, err := a.connect(ctx, false)
 	if err != nil {
 		return nil
 	}
 	defer done()
-	names, err := e.Names(ctx, kind, vpc)
+	names, err := b.Names(ctx, kind, vpc)
 	if err != nil {
 		return nil
 	}

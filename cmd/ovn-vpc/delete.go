@@ -50,12 +50,12 @@ over with a warning. Thousands of attachments take longer than the default of
 }
 
 func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait engine.Wait) error {
-	e, done, err := a.connect(ctx, false)
+	b, done, err := a.connect(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	object, _, err := one(ctx, e, f)
+	object, _, err := one(ctx, b, f)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait
 	if id.Kind == model.KindACL && model.BuiltinName(id.Name) {
 		return usagef("%s is built in and can't be deleted", id)
 	}
-	return a.showResult(e.Delete(ctx, []model.ID{id}, cascade, wait))
+	return a.showResult(b.Delete(ctx, []model.ID{id}, cascade, wait))
 }
 
 func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wait engine.Wait) error {
@@ -74,12 +74,12 @@ func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wai
 	if len(set.Resources) == 0 {
 		return a.showResult(&engine.Result{VPCs: []engine.VPCResult{}, Diagnostics: found}, nil)
 	}
-	e, done, err := a.connect(ctx, false)
+	b, done, err := a.connect(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	there, err := e.Get(ctx, engine.Filter{})
+	there, err := b.Get(ctx, engine.Filter{})
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wai
 			found = append(found, r.Warning("metadata.name", "is not in the database", "nothing to delete"))
 		}
 	}
-	result, err := e.Delete(ctx, ids, cascade, wait)
+	result, err := b.Delete(ctx, ids, cascade, wait)
 	if err == nil {
-		result.Diagnostics = append(found, result.Diagnostics...)
+		result.Diagnostics = union(found, result.Diagnostics)
 	}
 	return a.showResult(result, joined(found, err))
 }

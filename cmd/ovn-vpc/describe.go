@@ -27,12 +27,12 @@ NAME may be written VPC/NAME, which it has to where several VPCs have the name.`
 		if err != nil {
 			return err
 		}
-		e, done, err := a.connect(ctx, true)
+		b, done, err := a.connect(ctx, true)
 		if err != nil {
 			return err
 		}
 		defer done()
-		object, all, err := one(ctx, e, f)
+		object, all, err := one(ctx, b, f)
 		if err != nil {
 			return err
 		}

@@ -30,17 +30,17 @@ failure (exit 1).`,
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		e, done, err := a.connect(ctx, false)
+		b, done, err := a.connect(ctx, false)
 		if err != nil {
 			return err
 		}
 		defer done()
-		report, err := e.Drift(ctx, *vpc, *repair, engine.Wait(*wait))
+		report, err := b.Drift(ctx, *vpc, *repair, engine.Wait(*wait))
 		if err != nil {
 			return err
 		}
 		if *vpc != "" && len(report.Faults) == 0 {
-			if err := exists(ctx, e, model.ID{Kind: model.KindVPC, Name: *vpc}); err != nil {
+			if err := exists(ctx, b, model.ID{Kind: model.KindVPC, Name: *vpc}); err != nil {
 				return err
 			}
 		}
@@ -74,8 +74,8 @@ func (a *app) drift(report *engine.DriftReport, repair, pending bool) error {
 }
 
 // exists is nil if the resource does, and else a NotFoundError.
-func exists(ctx context.Context, e *engine.Engine, id model.ID) error {
-	found, err := e.Get(ctx, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
+func exists(ctx context.Context, b backend, id model.ID) error {
+	found, err := b.Get(ctx, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
 	if err != nil {
 		return err
 	}

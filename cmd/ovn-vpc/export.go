@@ -22,12 +22,12 @@ included, status and built-in lists left out.`,
 	vpc := a.vpcFlag(cmd, "only this VPC")
 	a.outputFlag(cmd, outputYAML, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		e, done, err := a.connect(ctx, false)
+		b, done, err := a.connect(ctx, false)
 		if err != nil {
 			return err
 		}
 		defer done()
-		resources, err := e.Export(ctx, *vpc)
+		resources, err := b.Export(ctx, *vpc)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,9 @@ type globalFlags struct {
 	timeout                  time.Duration
 	verbose                  int
 	key, certificate, caCert string
+
+	server, tokenFile, serverCA string
+	given                       func(name string) bool // on the command line
 }
 
 func (a *app) globalFlags(cmd *cobra.Command) {
@@ -29,13 +32,20 @@ func (a *app) globalFlags(cmd *cobra.Command) {
 	set.StringVar(&f.manager, "manager", "cli", "who brings resources: --prune removes only those of the same manager")
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "the longest that the command may take")
 	set.CountVarP(&f.verbose, "verbose", "v", "log to stderr; twice: debug")
-	set.StringVarP(&f.key, "private-key", "p", "", "PEM file with the private key, for ssl:")
-	set.StringVarP(&f.certificate, "certificate", "c", "", "PEM file with the certificate, for ssl:")
+	set.StringVarP(&f.key, "private-key", "p", "", "PEM file with the private key, for ssl: and a server that wants one")
+	set.StringVarP(&f.certificate, "certificate", "c", "", "PEM file with the certificate, for ssl: and a server that wants one")
 	set.StringVarP(&f.caCert, "ca-cert", "C", "", `PEM file with the CA's certificate, for ssl: ("none": don't check)`)
-	for _, name := range []string{"nb", "sb", "owner", "manager", "timeout"} {
+	set.StringVar(&f.server, "server", "", "URL of ovn-vpc serve, to work through it instead of with the databases (default $OVN_VPC_SERVER, unless --nb, --sb or --owner is given)")
+	set.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token for the server (default $OVN_VPC_TOKEN_FILE)")
+	set.StringVar(&f.serverCA, "cacert", "", "PEM file with the CA's certificate of the server (default those of the system)")
+	f.given = set.Changed
+	for _, name := range []string{"server", "nb", "sb", "owner", "manager", "timeout"} {
 		complete(cmd, name, cobra.NoFileCompletions)
 	}
 }
+
+// direct are the flags that ask for work with the databases themselves.
+var direct = [...]string{"nb", "sb", "owner"}
 
 const identity = `[A-Za-z0-9][A-Za-z0-9._/@:-]{0,62}`
 
@@ -44,6 +54,11 @@ func (f *globalFlags) check() error {
 	for name, value := range map[string]string{"owner": f.owner, "manager": f.manager} {
 		if !word.MatchString(value) {
 			return usagef("--%s %q: use 1 to 63 letters, digits and . _ / @ : -, a letter or digit first", name, value)
+		}
+	}
+	for _, name := range direct {
+		if f.given("server") && f.given(name) {
+			return usagef("--server and --%s exclude each other: the server has its own databases and owner", name)
 		}
 	}
 	if f.timeout <= 0 {

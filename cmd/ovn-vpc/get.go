@@ -35,26 +35,26 @@ where they are asked for by name.`,
 		if f.Labels, err = engine.ParseLabels(*labels); err != nil {
 			return &usageError{err}
 		}
-		e, done, err := a.connect(ctx, true)
+		b, done, err := a.connect(ctx, true)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return a.get(ctx, e, f)
+		return a.get(ctx, b, f)
 	})
 	return cmd
 }
 
 // get prints what a filter chooses.
-func (a *app) get(ctx context.Context, e *engine.Engine, f engine.Filter) error {
-	objects, err := e.Get(ctx, f)
+func (a *app) get(ctx context.Context, b backend, f engine.Filter) error {
+	objects, err := b.Get(ctx, f)
 	if err != nil {
 		return err
 	}
 	if f.Name == "" {
 		objects = withoutBuiltins(objects)
 	} else if len(objects) == 0 {
-		all, err := e.Get(ctx, engine.Filter{Kind: f.Kind})
+		all, err := b.Get(ctx, engine.Filter{Kind: f.Kind})
 		if err != nil {
 			return err
 		}

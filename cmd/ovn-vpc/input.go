@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -62,18 +63,30 @@ func (a *app) online(ctx context.Context) check {
 }
 
 func (a *app) faults(ctx context.Context, set *model.Set) (model.Diagnostics, error) {
-	e, done, err := a.connect(ctx, false)
+	b, done, err := a.connect(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return e.Faults(ctx, set)
+	return b.Faults(ctx, set)
 }
 
 // joined puts the warnings of the input before what an engine's error says.
 func joined(found model.Diagnostics, err error) error {
 	if invalid, ok := err.(*engine.InvalidError); ok {
-		return &engine.InvalidError{Diagnostics: append(found, invalid.Diagnostics...)}
+		return &engine.InvalidError{Diagnostics: union(found, invalid.Diagnostics)}
 	}
 	return err
+}
+
+// union is two lists one after the other, what is in both once: a server reads
+// the input again, and finds in it what was found here.
+func union(a, b model.Diagnostics) model.Diagnostics {
+	out := slices.Clone(a)
+	for _, d := range b {
+		if !slices.Contains(a, d) {
+			out = append(out, d)
+		}
+	}
+	return out
 }

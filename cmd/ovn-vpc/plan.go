@@ -63,16 +63,16 @@ func (a *app) plan(ctx context.Context, paths []string, prune bool) (*engine.Pla
 	if err != nil {
 		return nil, err
 	}
-	e, done, err := a.connect(ctx, true)
+	b, done, err := a.connect(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	p, err := e.Plan(ctx, set, prune)
+	p, err := b.Plan(ctx, set, prune)
 	if err != nil {
 		return nil, joined(found, err)
 	}
-	p.Diagnostics = append(found, p.Diagnostics...)
+	p.Diagnostics = union(found, p.Diagnostics)
 	return p, nil
 }
 

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts of testdata/script, each on a northbound
-// database of its own; those named offline-* have none. Besides testscript's
-// own commands they know:
+// database of its own; those named offline-* have none, those named still-* one
+// without ovn-northd. Besides testscript's own commands they know:
 //
 //	exits CODE PROGRAM...  runs a program that has to end with the code
 //	nbctl ...              ovn-nbctl on the database
@@ -34,32 +34,51 @@ func TestMain(m *testing.M) {
 //
 // and the program `http` (httpMain).
 func TestScript(t *testing.T) {
+	for _, file := range scripts(t) {
+		name := scriptName(file)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runScript(t, file, scriptSandbox(t, name))
+		})
+	}
+}
+
+func scripts(t *testing.T) []string {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	return files
+}
+
+func scriptName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
+
+// scriptSandbox is the sandbox that a script asks for by its name, nil for none.
+func scriptSandbox(t *testing.T, name string) *lab.Sandbox {
+	if strings.HasPrefix(name, "offline-") {
+		return nil
+	}
+	return labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: strings.HasPrefix(name, "still-")})
+}
+
+// runScript runs one script, on a sandbox if there is one.
+func runScript(t *testing.T, file string, s *lab.Sandbox, vars ...string) {
 	examples, err := filepath.Abs("../../examples")
 	require.NoError(t, err)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			vars := []string{"EXAMPLES=" + examples, "BOX=" + filepath.Join(labtest.TempDir(t), "box"), "HOME=" + t.TempDir()}
-			quiet := silence{}
-			commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
-			if !strings.HasPrefix(filepath.Base(file), "offline-") {
-				s := labtest.NewTestSandbox(t, lab.SandboxOptions{})
-				vars = append(vars, s.Env()...)
-				vars = append(vars, "NB="+s.NB(), "SB="+s.SB())
-				commands["nbctl"] = nbctl(s)
-			}
-			testscript.Run(t, testscript.Params{
-				Files: []string{file}, Cmds: commands, UpdateScripts: testflag.Update(), RequireExplicitExec: true, RequireUniqueNames: true,
-				Setup: func(env *testscript.Env) error {
-					env.Vars = append(env.Vars, vars...)
-					return nil
-				},
-			})
-		})
+	vars = append(vars, "EXAMPLES="+examples, "BOX="+filepath.Join(labtest.TempDir(t), "box"), "HOME="+t.TempDir())
+	quiet := silence{}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
+	if s != nil {
+		vars = append(vars, s.Env()...)
+		vars = append(vars, "NB="+s.NB(), "SB="+s.SB())
+		commands["nbctl"] = nbctl(s)
 	}
+	testscript.Run(t, testscript.Params{
+		Files: []string{file}, Cmds: commands, UpdateScripts: testflag.Update(), RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, vars...)
+			return nil
+		},
+	})
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

@@ -63,8 +63,8 @@ func wanted(f engine.Filter) model.ID { return model.ID{Kind: f.Kind, VPC: f.VPC
 
 // one finds the single resource that a filter with a name asks for, and all
 // that was read on the way.
-func one(ctx context.Context, e *engine.Engine, f engine.Filter) (*engine.Object, []engine.Object, error) {
-	all, err := e.Get(ctx, engine.Filter{VPC: f.VPC})
+func one(ctx context.Context, b backend, f engine.Filter) (*engine.Object, []engine.Object, error) {
+	all, err := b.Get(ctx, engine.Filter{VPC: f.VPC})
 	if err != nil {
 		return nil, nil, err
 	}

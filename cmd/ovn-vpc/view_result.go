@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ovn-vpc/ovn-vpc/client"
 	"github.com/ovn-vpc/ovn-vpc/engine"
-	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // showResult shows what was done, also where it failed on the way, and
@@ -33,7 +33,7 @@ func (a *app) showResult(r *engine.Result, err error) error {
 // showDone shows what was done and, with the failure that ended it, how far it
 // came.
 func (a *app) showDone(r *engine.Result, err error) {
-	var unknown *nbdb.UnknownOutcomeError
+	var unknown *client.UnknownOutcomeError
 	var done []engine.ResourceChange
 	failed := false
 	for _, v := range r.VPCs {
@@ -54,7 +54,7 @@ func (a *app) showDone(r *engine.Result, err error) {
 		}
 	}
 	switch {
-	case failed && errors.As(err, &unknown):
+	case failed && (engine.UnknownOutcome(err) || errors.As(err, &unknown)):
 		a.printf("It is not known whether the last transaction was committed. Run it again to complete it.\n")
 	case failed && !r.Changed():
 		a.printf("Nothing was changed.\n")

@@ -160,7 +160,7 @@ type planner func(ctx context.Context, attempt int) (*Plan, error)
 func (r *runner) land(ctx context.Context, plan planner) error {
 	for attempt := range attempts {
 		if err := r.engine.pause(ctx, attempt); err != nil {
-			return fmt.Errorf("giving up: %w; last: %w", err, r.last)
+			return errors.Join(fmt.Errorf("giving up: %w", err), r.last)
 		}
 		p, err := plan(ctx, attempt)
 		if err != nil && !stale(err) {

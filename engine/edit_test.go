@@ -93,10 +93,12 @@ func TestEditsLandTogether(t *testing.T) {
 	}
 	edited := f.edit(edits...)
 	require.Equal(t, 1, store.commits)
+	stored, err := f.Get(f.ctx, engine.Filter{Kind: model.KindAttachment})
+	require.NoError(t, err)
 	for i, x := range edited {
 		require.NoError(t, x.Err)
 		require.False(t, x.Existed)
-		require.Equal(t, f.get(edits[i].ID), x.Object)
+		require.Contains(t, stored, x.Object)
 		require.Len(t, x.Result.VPCs, 1)
 		v := x.Result.VPCs[0]
 		require.Equal(t, []engine.ResourceChange{{Action: engine.Create, Kind: model.KindAttachment, VPC: "shop", Name: web(i)}}, v.Changes)

@@ -40,6 +40,7 @@ type Client struct {
 	leaderOnly bool
 	tls        *tls.Config
 	log        *slog.Logger
+	patience   time.Duration // with a server that is followed
 
 	connecting chan struct{} // holds an element while somebody connects
 
@@ -74,7 +75,8 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		remotes: remotes, shown: o.Remotes, database: o.Database, tls: config,
-		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, connecting: make(chan struct{}, 1),
+		leaderOnly: o.LeaderOnly || len(remotes) > 1, log: o.Logger, patience: followPatience,
+		connecting: make(chan struct{}, 1),
 	}
 	if c.database == "" {
 		c.database = Northbound

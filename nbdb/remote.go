@@ -1,6 +1,7 @@
 package nbdb
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -91,6 +92,24 @@ func parseRemote(remote string) (string, error) {
 		return "", errors.New("this is a method to listen, not to connect")
 	}
 	return "", fmt.Errorf("unknown connection method %q", method)
+}
+
+// dialRemote opens a connection to a remote as parseRemotes returns it.
+func dialRemote(ctx context.Context, remote string, config *tls.Config) (net.Conn, error) {
+	method, address, _ := strings.Cut(remote, ":")
+	var dialer net.Dialer
+	switch method {
+	case "unix":
+		path, err := url.PathUnescape(address)
+		if err != nil {
+			return nil, err
+		}
+		return dialer.DialContext(ctx, "unix", path)
+	case "ssl":
+		secure := tls.Dialer{Config: config}
+		return secure.DialContext(ctx, "tcp", address)
+	}
+	return dialer.DialContext(ctx, "tcp", address)
 }
 
 // tlsConfig is nil where no remote needs one.

@@ -75,7 +75,8 @@ func (s *server) start() {
 		if err == nil {
 			err = conn.Close()
 		}
-		return err == nil
+		_, ctl := os.Stat(s.dir + "/ctl") // it comes last
+		return err == nil && ctl == nil
 	}, 20*time.Second, 10*time.Millisecond, "the server doesn't listen")
 }
 
@@ -113,7 +114,13 @@ func dial(t *testing.T, o Options) *Client {
 
 // editSchema writes a variant of the packaged schema.
 func editSchema(t *testing.T, edit func(tables map[string]any)) string {
-	text, err := os.ReadFile(packagedSchema)
+	t.Helper()
+	return editSchemaOf(t, packagedSchema, edit)
+}
+
+func editSchemaOf(t *testing.T, path string, edit func(tables map[string]any)) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var schema map[string]any
 	require.NoError(t, json.Unmarshal(text, &schema))
@@ -121,9 +128,9 @@ func editSchema(t *testing.T, edit func(tables map[string]any)) string {
 	delete(schema, "cksum")
 	text, err = json.Marshal(schema)
 	require.NoError(t, err)
-	path := filepath.Join(newDir(t), "ovn-nb.ovsschema")
-	require.NoError(t, os.WriteFile(path, text, 0o600))
-	return path
+	edited := filepath.Join(newDir(t), filepath.Base(path))
+	require.NoError(t, os.WriteFile(edited, text, 0o600))
+	return edited
 }
 
 func uid(n int) UUID { return UUID(fmt.Sprintf("%08x-0000-5000-8000-000000000000", n)) }

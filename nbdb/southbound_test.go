@@ -7,8 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const southboundSchema = "/usr/share/ovn/ovn-sb.ovsschema"
+
 func TestSouthbound(t *testing.T) {
-	s := startServer(t, "/usr/share/ovn/ovn-sb.ovsschema")
+	s := startServer(t, southboundSchema)
 	c := dial(t, Options{Remotes: s.remote(), Database: Southbound})
 	chassis := func(name string, encaps string) string {
 		return `{"op":"insert","table":"Chassis","uuid-name":"` + name + `","row":{"name":"` + name + `","hostname":"` + name + `.example","encaps":["set",[` + encaps + `]]}}`
@@ -40,4 +42,29 @@ func TestSouthbound(t *testing.T) {
 	bindings, err = c.ReadBindings(testContext(t), "1", "2", "3", "4", "5", "6", "7", "shop/b")
 	require.NoError(t, err)
 	require.Equal(t, map[string]Binding{"shop/b": b}, bindings)
+}
+
+// Chassis tell in rows of their own how far they have come; before OVN 20.09 in
+// the row of Chassis.
+func TestChassisBehind(t *testing.T) {
+	old := editSchemaOf(t, southboundSchema, func(tables map[string]any) { delete(tables, "Chassis_Private") })
+	for table, schema := range map[string]string{"Chassis_Private": southboundSchema, "Chassis": old} {
+		s := startServer(t, schema)
+		c := dial(t, Options{Remotes: s.remote(), Database: Southbound})
+		behind, err := c.ReadBehind(testContext(t), 5)
+		require.NoError(t, err)
+		require.Empty(t, behind)
+		request := `["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"x","ip":"1","type":"geneve"}}`
+		for name, reached := range map[string]int{"h1": 5, "h2": 4, "h3": 0, "h4": 6} {
+			row := fmt.Sprintf(`{"name":"%s","nb_cfg":%d`, name, reached)
+			if table == "Chassis" {
+				row += `,"hostname":"h","encaps":["named-uuid","e"]`
+			}
+			request += `,{"op":"insert","table":"` + table + `","row":` + row + `}}`
+		}
+		s.transact(request + "]")
+		behind, err = c.ReadBehind(testContext(t), 5)
+		require.NoError(t, err)
+		require.Equal(t, []string{"h2", "h3"}, behind, table)
+	}
 }

@@ -186,6 +186,11 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	result, err := s.engine.ApplyPlan(c, &p, engine.WaitNone)
+	if err != nil && problemOf(err).Status == http.StatusInternalServerError {
+		// What the database does not take is a fault of the plan, which may have
+		// been written by anybody.
+		err = errors.Join(newProblem(slugInvalid, "the plan can't be carried out: %s", err), err)
+	}
 	return s.result(c, result, err)
 }
 

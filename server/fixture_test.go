@@ -216,3 +216,9 @@ func parallel(t *testing.T, n int, do func(i int) error) {
 		require.NoError(t, <-errs)
 	}
 }
+
+// serveLocal is one that answers calls to localhost alone.
+func serveLocal(t *testing.T, s *lab.Sandbox) *fixture {
+	t.Helper()
+	return serve(t, s, server.Options{Insecure: true, Local: true})
+}

@@ -59,6 +59,7 @@ func rooms() map[string][]string {
 func libraries() map[string][]string {
 	return map[string][]string{
 		"github.com/ovn-kubernetes/libovsdb": {"nbdb"},
+		"github.com/cenkalti/rpc2":           {"nbdb"},
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},
 		"github.com/vishvananda/":            {"lab", "agent"},

@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/lab"
+	"github.com/ovn-vpc/ovn-vpc/lab/labtest"
+	"github.com/ovn-vpc/ovn-vpc/server"
+)
+
+// restricted is a server that knows these callers, and their tokens by name.
+func restricted(t *testing.T, callers ...server.Principal) (*fixture, map[string]string) {
+	t.Helper()
+	tokens, lines := map[string]string{}, ""
+	for i, p := range callers {
+		token, credential, err := server.NewToken(strings.NewReader(strings.Repeat(string(rune('a'+i)), 64)))
+		require.NoError(t, err)
+		tokens[p.Name] = token
+		lines += server.Grant{Principal: p, Credential: credential}.String() + "\n"
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte(lines), 0o600))
+	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
+	return serve(t, box, server.Options{Tokens: file}), tokens
+}
+
+// TestAuthorisation holds every operation that is documented against who may do it.
+func TestAuthorisation(t *testing.T) {
+	principals := []server.Principal{
+		{Name: "viewer of shop", Role: server.Viewer, VPCs: []string{"shop"}},
+		{Name: "editor of shop", Role: server.Editor, VPCs: []string{"sh*"}},
+		{Name: "admin of shop", Role: server.Admin, VPCs: []string{"other", "shop"}},
+		{Name: "editor of another", Role: server.Editor, VPCs: []string{"other"}},
+		{Name: "viewer of all", Role: server.Viewer, VPCs: []string{"*"}},
+		{Name: "editor of all", Role: server.Editor, VPCs: []string{"*"}},
+		{Name: "admin of all", Role: server.Admin, VPCs: []string{"*"}},
+	}
+	for i := range principals {
+		principals[i].Name = strings.ReplaceAll(principals[i].Name, " ", "-")
+	}
+	viewers := []string{"viewer-of-shop", "editor-of-shop", "admin-of-shop", "viewer-of-all", "editor-of-all", "admin-of-all"}
+	editors := []string{"editor-of-shop", "admin-of-shop", "editor-of-all", "admin-of-all"}
+	admins := []string{"admin-of-shop", "admin-of-all"}
+	watchers := []string{"viewer-of-all", "editor-of-all", "admin-of-all"}
+	anybody := append([]string{"editor-of-another"}, viewers...)
+	everybody := append([]string{""}, anybody...)
+	const vpc = `{"apiVersion": "ovn-vpc/v1", "kind": "VPC", "metadata": {"name": "shop"}, "spec": {"cidrs": ["10.0.0.0/8"]}}`
+	const offering = `{"apiVersion": "ovn-vpc/v1", "kind": "VPCOffering", "metadata": {"name": "shop"}}`
+	type expectation struct {
+		path, body string
+		who        []string
+	}
+	table := map[string][]expectation{
+		"GET /healthz":      {{"", "", everybody}},
+		"GET /readyz":       {{"", "", everybody}},
+		"GET /version":      {{"", "", everybody}},
+		"GET /openapi.json": {{"", "", everybody}},
+		"GET /docs":         {{"", "", everybody}},
+		"GET /metrics":      {{"", "", watchers}},
+		"GET /v1/watch":     {{"/v1/watch?vpc=shop", "", viewers}},
+
+		"GET /v1/vpcs":                         {{"", "", anybody}},
+		"GET /v1/resources":                    {{"", "", anybody}, {"/v1/resources?vpc=shop", "", viewers}},
+		"GET /v1/offerings":                    {{"", "", anybody}},
+		"GET /v1/offerings/{name}":             {{"", "", anybody}},
+		"POST /v1/offerings":                   {{"", `{"spec": {}}`, []string{"admin-of-all"}}},
+		"PUT /v1/offerings/{name}":             {{"", `{"spec": {}}`, []string{"admin-of-all"}}},
+		"PATCH /v1/offerings/{name}":           {{"", `{"spec": {}}`, []string{"admin-of-all"}}},
+		"DELETE /v1/offerings/{name}":          {{"", "", []string{"admin-of-all"}}},
+		"POST /v1/vpcs":                        {{"", vpc, editors}},
+		"POST /v1/validate":                    {{"", vpc, viewers}, {"", offering, anybody}},
+		"POST /v1/plan":                        {{"", vpc, viewers}},
+		"POST /v1/apply":                       {{"", vpc, editors}, {"", offering, []string{"admin-of-all"}}},
+		"POST /v1/delete":                      {{"", `{"items": [{"kind": "VPC", "name": "shop"}]}`, editors}, {"", `{"items": [{"kind": "VPCOffering", "name": "shop"}]}`, []string{"admin-of-all"}}},
+		"GET /v1/export":                       {{"", "", watchers}, {"/v1/export?vpc=shop", "", viewers}},
+		"GET /v1/drift":                        {{"", "", watchers}, {"/v1/drift?vpc=shop", "", viewers}},
+		"POST /v1/drift/repair":                {{"", "", []string{"admin-of-all"}}, {"/v1/drift/repair?vpc=shop", "", admins}},
+		"GET /v1/vpcs/{vpc}":                   {{"", "", viewers}},
+		"PUT /v1/vpcs/{vpc}":                   {{"", vpc, editors}},
+		"PATCH /v1/vpcs/{vpc}":                 {{"", `{}`, editors}},
+		"DELETE /v1/vpcs/{vpc}":                {{"", "", editors}},
+		"POST /v1/vpcs/{vpc}/tiers/{tier}/acl": {{"", `{"acl": "x"}`, editors}},
+	}
+	for _, word := range []string{"tiers", "acls", "attachments"} {
+		table["GET /v1/vpcs/{vpc}/"+word] = []expectation{{"", "", viewers}}
+		table["POST /v1/vpcs/{vpc}/"+word] = []expectation{{"", `{"spec": {}}`, editors}}
+		table["GET /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", "", viewers}}
+		table["PUT /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", `{"spec": {}}`, editors}}
+		table["PATCH /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", `{}`, editors}}
+		table["DELETE /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", "", editors}}
+	}
+	f, tokens := restricted(t, principals...)
+	var doc struct{ Paths map[string]map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(f.call("GET", "/openapi.json", "").text), &doc))
+	for pattern, methods := range doc.Paths {
+		for method := range methods {
+			operation := strings.ToUpper(method) + " " + pattern
+			require.NotEmpty(t, table[operation], "who may %s?", operation)
+			for _, e := range table[operation] {
+				path := e.path
+				if path == "" {
+					path = strings.NewReplacer("{vpc}", "shop", "{name}", "shop", "{tier}", "web").Replace(pattern)
+				}
+				for _, who := range append([]string{""}, anybody...) {
+					var headers []string
+					if who != "" {
+						headers = []string{"Authorization", "Bearer " + tokens[who]}
+					}
+					r := f.call(strings.ToUpper(method), path, e.body, headers...)
+					switch {
+					case slices.Contains(e.who, who):
+						require.NotContains(t, []int{401, 403}, r.status, "%s as %q: %s", operation, who, r.text)
+					case who == "":
+						r.problem(401, "unauthenticated")
+						require.Equal(t, "Bearer", r.header.Get("WWW-Authenticate"))
+					default:
+						require.Equal(t, 403, r.status, "%s as %q: %s", operation, who, r.text)
+						r.problem(403, "forbidden")
+					}
+				}
+			}
+			delete(table, operation)
+		}
+	}
+	require.Empty(t, table, "these are not documented")
+}
+
+// What a caller may not see does not show, not even whether it is there.
+func TestOthersVPCsDoNotShow(t *testing.T) {
+	f, tokens := restricted(t, server.Principal{Name: "all", Role: server.Admin, VPCs: []string{"*"}}, server.Principal{Name: "mine", Role: server.Editor, VPCs: []string{"mine*"}})
+	all, mine := []string{"Authorization", "Bearer " + tokens["all"]}, []string{"Authorization", "Bearer " + tokens["mine"]}
+	for _, vpc := range []string{"mine", "theirs"} {
+		f.call("PUT", "/v1/vpcs/"+vpc, `{"spec": {"cidrs": ["10.10.0.0/16"]}}`, all...).is(201)
+		f.call("PUT", "/v1/vpcs/"+vpc+"/tiers/web", `{"spec": {"cidrs": ["10.10.1.0/24"]}}`, all...).is(201)
+	}
+	f.call("PUT", "/v1/offerings/small", `{"spec": {}}`, all...).is(201)
+	require.Equal(t, []string{"mine"}, f.call("GET", "/v1/vpcs", "", mine...).is(200).names())
+	require.Equal(t, []string{"small", "mine", "web"}, f.call("GET", "/v1/resources", "", mine...).is(200).names())
+	there := f.call("GET", "/v1/vpcs/theirs", "", mine...).problem(403, "forbidden")
+	absent := f.call("GET", "/v1/vpcs/absent", "", mine...).problem(403, "forbidden")
+	there.Instance, absent.Instance = "", ""
+	require.Equal(t, absent, there)
+	f.call("POST", "/v1/vpcs", `{"spec": {"cidrs": ["10.0.0.0/8"]}}`, mine...).problem(403, "forbidden")
+	f.call("POST", "/v1/vpcs", `{"metadata": {"name": "mine-2"}, "spec": {"cidrs": ["10.0.0.0/8"]}}`, mine...).is(201)
+
+	// One caller's key is not another's.
+	body := `{"spec": {"tier": "web"}}`
+	first := f.call("POST", "/v1/vpcs/mine/attachments", body, append(mine, "Idempotency-Key", "k")...).is(201)
+	second := f.call("POST", "/v1/vpcs/mine/attachments", body, append(all, "Idempotency-Key", "k")...).is(201)
+	require.NotEqual(t, first.header.Get("Location"), second.header.Get("Location"))
+}

@@ -64,7 +64,7 @@ func words() map[string][]any {
 		"VPCSpec.mtu":        {1442, 1500, 9000},
 		"VPCSpec.offering":   texts(names("VPCOffering")...),
 		"distributedRouting": {true, true, true, false},
-		"TierSpec.cidrs":     texts("10.10.1.0/24", "10.10.2.0/24", "10.10.3.0/28", "10.10.4.0/24", "fd00:10:0:1::/64"),
+		"TierSpec.cidrs":     texts("10.10.1.0/24", "10.10.2.0/24", "10.10.3.0/28", "10.10.4.0/24", "10.10.5.0/24", "10.10.6.0/25", "10.10.6.128/25", "fd00:10:0:1::/64", "fd00:10:0:2::/64"),
 		"TierSpec.gateways":  texts("10.10.1.1", "10.10.2.254"),
 		"TierSpec.reserved":  texts("10.10.1.10", "10.10.1.20-10.10.1.30"),
 		"acl":                lists,

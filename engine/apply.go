@@ -197,7 +197,12 @@ func (e *Engine) pause(ctx context.Context, attempt int) error {
 		return ctx.Err()
 	}
 	most := retryUnit << min(attempt, 5)
-	timer := time.NewTimer(time.Duration(e.Rand() % uint64(most)))
+	return sleep(ctx, time.Duration(e.Rand()%uint64(most)))
+}
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

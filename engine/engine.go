@@ -21,6 +21,7 @@ type Store interface {
 	Read(ctx context.Context, queries ...nbdb.Query) (*nbdb.State, error)
 	Commit(ctx context.Context, p nbdb.Plan, bump bool) (nbCfg int, err error)
 	WaitCfg(ctx context.Context, column string, target int) error
+	Follow(ctx context.Context, sink nbdb.Sink, queries ...nbdb.Query) error
 }
 
 // Southbound tells what hypervisors made of the ports; optional.

@@ -186,19 +186,30 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 	return "", false
 }
 
-// readPrincipal reads the resource that a row stores, if it stores one.
-func (w *world) readPrincipal(r nbdb.Row) {
+// principal is the resource that a row stores, nil if it stores none.
+func principal(r nbdb.Row) (*model.Resource, error) {
 	kind, ok := principalKind(r)
 	spec, stored := r.IDs()[translate.KeySpec]
 	if !ok || !stored {
-		return
+		return nil, nil
 	}
 	res, err := model.ParseStored(kind, []byte(spec))
 	if err != nil {
-		w.unread = append(w.unread, unreadable{r, err})
-		return
+		return nil, err
 	}
 	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
+	return res, nil
+}
+
+// readPrincipal reads the resource that a row stores, if it stores one.
+func (w *world) readPrincipal(r nbdb.Row) {
+	res, err := principal(r)
+	if err != nil {
+		w.unread = append(w.unread, unreadable{r, err})
+	}
+	if res == nil {
+		return
+	}
 	id := res.ID()
 	if _, twice := w.resources[id]; twice {
 		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
@@ -207,7 +218,7 @@ func (w *world) readPrincipal(r nbdb.Row) {
 	w.resources[id] = res
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
-	w.edited[id] = w.digests[id] != translate.Digest([]byte(spec), res.Manager)
+	w.edited[id] = w.digests[id] != translate.Digest([]byte(r.IDs()[translate.KeySpec]), res.Manager)
 }
 
 // assign finds out to which resource a row belongs.
@@ -286,21 +297,29 @@ func (w *world) readCopies(owned []nbdb.Row) {
 
 func (w *world) readOfferings() {
 	for key, value := range w.global.ExternalIDs {
-		name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
-		if !ok {
-			continue
+		if res := offering(w.owner, key, value); res != nil {
+			w.resources[res.ID()] = res
 		}
-		var o translate.StoredOffering
-		if json.Unmarshal([]byte(value), &o) != nil || o.Owner != w.owner {
-			continue
-		}
-		res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
-		if err != nil || res.Metadata.Name != name {
-			continue
-		}
-		res.Manager, res.Request = o.Manager, o.Request
-		w.resources[res.ID()] = res
 	}
+}
+
+// offering is the one that an entry of NB_Global stores, nil if it is none of
+// the owner's.
+func offering(owner, key, value string) *model.Resource {
+	name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
+	if !ok {
+		return nil
+	}
+	var o translate.StoredOffering
+	if json.Unmarshal([]byte(value), &o) != nil || o.Owner != owner {
+		return nil
+	}
+	res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
+	if err != nil || res.Metadata.Name != name {
+		return nil
+	}
+	res.Manager, res.Request = o.Manager, o.Request
+	return res
 }
 
 // context is what translations of a desired state look at.

@@ -19,7 +19,7 @@ const (
 	// followTimeout is how long it may take to find a server to follow.
 	followTimeout = 30 * time.Second
 	// loadTimeout is how long it may take until all rows are there.
-	loadTimeout = time.Minute
+	loadTimeout = 2 * time.Minute
 	// followPatience is how long a server that is followed may be silent. It is
 	// asked for a sign of life twice in that time.
 	followPatience = 10 * time.Second

@@ -19,35 +19,35 @@ const packagedSchema = "/usr/share/ovn/ovn-nb.ovsschema"
 
 // server is an ovsdb-server of a test's own, ended with the test.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	args []string
 	cmd  *exec.Cmd
 }
 
 // newDir is a folder whose path is short enough for unix sockets.
-func newDir(t *testing.T) string {
+func newDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/tmp", "nbdb")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
 
-func run(t *testing.T, program string, args ...string) string {
+func run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(testContext(t), program, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", program, args, out)
 	return string(out)
 }
 
-func testContext(t *testing.T) context.Context {
+func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // startServer runs a standalone server with the schema and one NB_Global row.
-func startServer(t *testing.T, schema string, args ...string) *server {
+func startServer(t testing.TB, schema string, args ...string) *server {
 	s := &server{t: t, dir: newDir(t)}
 	db := filepath.Join(s.dir, "nb.db")
 	run(t, "ovsdb-tool", "create", db, schema)
@@ -104,7 +104,7 @@ func (s *server) dial() *Client {
 	return dial(s.t, Options{Remotes: s.remote()})
 }
 
-func dial(t *testing.T, o Options) *Client {
+func dial(t testing.TB, o Options) *Client {
 	t.Helper()
 	c, err := Dial(testContext(t), o)
 	require.NoError(t, err)
@@ -193,13 +193,13 @@ func asFragment(s *State) Fragment {
 	return f
 }
 
-func commit(t *testing.T, c *Client, p Plan) {
+func commit(t testing.TB, c *Client, p Plan) {
 	t.Helper()
 	_, err := c.Commit(testContext(t), p, false)
 	require.NoError(t, err)
 }
 
-func read(t *testing.T, c *Client, queries ...Query) *State {
+func read(t testing.TB, c *Client, queries ...Query) *State {
 	t.Helper()
 	if len(queries) == 0 {
 		queries = everything()

@@ -122,11 +122,8 @@ func (f *fleet) metrics() map[string]float64 {
 	return all
 }
 
-// Exit codes of commands (docs/cli.md).
-const (
-	exitFailure  = 1
-	exitConflict = 4
-)
+// exitConflict is the exit code of a command when the database kept changing.
+const exitConflict = 4
 
 // command runs a command of the program, again where the database kept changing.
 func (f *fleet) command(ctx context.Context, args ...string) error {

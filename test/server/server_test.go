@@ -39,7 +39,7 @@ const (
 	// bound is for the whole load.
 	bound = 10 * time.Minute
 	// patience bounds what becomes of it.
-	patience = 20 * time.Second
+	patience = 2 * time.Minute
 )
 
 func tiers() []string { return []string{"web", "app", "db", "cache"} }
@@ -116,12 +116,12 @@ func (l *load) work(ctx context.Context) error {
 		if n > *calls {
 			return nil
 		}
-		switch each := *calls / kills; {
-		case n%each == each/2:
+		if each := max(1, *calls/kills); n%each == each/2 {
 			if err := l.kill(ctx); err != nil {
 				return err
 			}
-		case n%change == 0:
+		}
+		if n%change == 0 {
 			if err := l.alter(ctx, n/change); err != nil {
 				return fmt.Errorf("change %d: %w", n/change, err)
 			}

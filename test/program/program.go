@@ -172,6 +172,7 @@ func (s *Server) stop() error {
 // Line is one line of a server's log.
 type Line struct {
 	Level, Msg, Address string
+	Status              int
 	Text                string // the whole line
 }
 
@@ -194,11 +195,13 @@ func (s *Server) Log() []Line {
 	return lines
 }
 
-// Complaints are the lines of the log that no call of a client may cause.
+// Complaints are the lines of the log that nothing from outside may cause:
+// neither a caller, nor a database that is away or slow.
 func (s *Server) Complaints() []string {
 	var found []string
 	for _, line := range s.Log() {
-		if line.Level == "ERROR" || line.Level == "TEXT" {
+		away := line.Status == http.StatusServiceUnavailable || line.Status == http.StatusGatewayTimeout
+		if line.Level == "ERROR" && !away || line.Level == "TEXT" {
 			found = append(found, line.Text)
 		}
 	}

@@ -30,7 +30,7 @@ type fleet struct {
 	program string
 	servers []*program.Server
 	clients []*client.Client // of each server
-	retries atomic.Int64     // calls that had to go to another server
+	retries atomic.Int64     // calls that were made again
 
 	mu     sync.Mutex
 	kills  int
@@ -56,19 +56,25 @@ func newFleet(t *testing.T, servers int, o lab.SandboxOptions) *fleet {
 }
 
 // call makes a call on one server, and when there is no answer, or none that
-// settles it, the same call on another one, until it is settled.
+// settles it, the same call on another one, until it is settled. One answer in
+// so many is treated as lost.
 func (f *fleet) call(ctx context.Context, do func(*client.Client) error) error {
+	lost := rand.IntN(lossy) == 0
 	for i := rand.IntN(len(f.clients)); ; i++ {
 		err := do(f.clients[i%len(f.clients)])
-		if err == nil || !unsettled(err) {
+		switch {
+		case err == nil && lost:
+			lost = false
+		case err == nil || !unsettled(err):
 			return err
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return fmt.Errorf("calling: %w: %w", ctx.Err(), err)
 		}
 		f.retries.Add(1)
 	}
 }
+
+const lossy = 20
 
 // unsettled tells whether the same call may do on another server, or later.
 func unsettled(err error) bool {

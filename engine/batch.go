@@ -20,6 +20,10 @@ type batch struct {
 	attempt  int
 }
 
+// errLater says of an edit that it waits until the others are done: a removal
+// whose users may be among them, or go along.
+var errLater = errors.New("after the other edits")
+
 // outcome is what has become of an edit: of its last attempt, or of the one
 // that landed.
 type outcome struct {
@@ -132,9 +136,14 @@ func (b *batch) ask() []int {
 		switch {
 		case err != nil && o.unsure != nil:
 			err = fmt.Errorf("%w; it now says: %w", o.unsure, err)
-		case next != nil && next.ID() != x.ID:
+		case err != nil:
+		case next == nil:
+			if now != nil && x.ID.Kind != model.KindAttachment && len(b.edits) > 1 {
+				err = errLater
+			}
+		case next.ID() != x.ID:
 			err = fmt.Errorf("an edit of %s makes it %s", x.ID, next.ID())
-		case next != nil && !model.ValidRequest(next.Request):
+		case !model.ValidRequest(next.Request):
 			err = fmt.Errorf("%s: %q can't mark a request", x.ID, next.Request)
 		}
 		*o = outcome{before: now, err: err, unsure: o.unsure}

@@ -326,7 +326,21 @@ func older(version string, major, minor int) bool {
 // checkChassis warns of hypervisors that nobody knows, where the southbound
 // database can be read: OVN says nothing about them.
 func (e *Engine) checkChassis(ctx context.Context, d *desire) {
-	if e.SB == nil {
+	type named struct {
+		by          *model.Resource
+		field, name string
+	}
+	var all []named
+	for _, r := range d.input {
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			all = append(all, named{r, "spec.chassis", spec.Chassis}, named{r, "spec.migratingTo", spec.MigratingTo})
+		case *model.VPCSpec:
+			all = append(all, named{r, "spec.chassis", spec.Chassis})
+		}
+	}
+	all = slices.DeleteFunc(all, func(n named) bool { return n.name == "" })
+	if e.SB == nil || len(all) == 0 {
 		return
 	}
 	chassis, err := e.SB.ReadChassis(ctx)
@@ -337,19 +351,10 @@ func (e *Engine) checkChassis(ctx context.Context, d *desire) {
 		e.Log.Warn("the southbound database can't be read", "error", err)
 		return
 	}
-	check := func(r *model.Resource, field, name string) {
-		known := slices.ContainsFunc(chassis, func(c nbdb.Chassis) bool { return c.Name == name || c.Hostname == name })
-		if name != "" && !known {
-			d.found = append(d.found, r.Warning(field, fmt.Sprintf("no chassis %q is registered with OVN", name), "start ovn-controller there, or correct the name"))
-		}
-	}
-	for _, r := range d.input {
-		switch spec := r.Spec.(type) {
-		case *model.AttachmentSpec:
-			check(r, "spec.chassis", spec.Chassis)
-			check(r, "spec.migratingTo", spec.MigratingTo)
-		case *model.VPCSpec:
-			check(r, "spec.chassis", spec.Chassis)
+	for _, n := range all {
+		if !slices.ContainsFunc(chassis, func(c nbdb.Chassis) bool { return c.Name == n.name || c.Hostname == n.name }) {
+			d.found = append(d.found, n.by.Warning(n.field, fmt.Sprintf("no chassis %q is registered with OVN", n.name),
+				"start ovn-controller there, or correct the name"))
 		}
 	}
 }

@@ -128,25 +128,10 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 		stored := d.world.before(id)
 		d.removed = append(d.removed, stored)
 		if left := users[id]; len(left) > 0 {
-			found := fault(stored, "it is in use by %s", "delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse)
-			if !slices.ContainsFunc(left, func(user model.ID) bool { return d.world.resources[user] != nil }) {
-				found = found.With(d.resources[left[0]])
-			}
-			d.found = append(d.found, found)
+			d.found = append(d.found, fault(stored, "it is in use by %s",
+				"delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse))
 		}
 	}
-	d.dropTaken()
-}
-
-// dropTaken refuses resources of the input that a cascade would take along.
-func (d *desire) dropTaken() {
-	d.input = slices.DeleteFunc(d.input, func(r *model.Resource) bool {
-		if d.resources[r.ID()] != nil {
-			return false
-		}
-		d.found = append(d.found, r.Fault("", "what it belongs to is deleted at the same time", "").Coded(model.CodeInUse))
-		return true
-	})
 }
 
 // names tells whether a resource only names another one as a far side: a list
@@ -184,7 +169,7 @@ func (d *desire) forgetTiers(gone map[model.ID]bool) {
 			put := asInput(r)
 			put.Spec = &left
 			d.resources[r.ID()] = put
-			d.input = append(slices.DeleteFunc(d.input, func(x *model.Resource) bool { return x.ID() == r.ID() }), put)
+			d.input = append(d.input, put)
 		}
 	}
 }

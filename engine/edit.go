@@ -38,7 +38,8 @@ type Edited struct {
 
 // Edit carries out edits of one VPC together, in one transaction where they
 // allow it. An edit that fails does so alone: of several that don't fit
-// together the earlier win. No two may be of the same resource. What Change saw
+// together the earlier win. Removals of what others may use come after the rest,
+// each by itself. No two may be of the same resource. What Change saw
 // still holds when the edit is committed; where nothing changes it held when it
 // was read. With bump, nb_cfg is raised and returned, for Await. The error is
 // one that befell all; edited is then nil, or where several transactions were
@@ -64,7 +65,25 @@ func (e *Engine) Edit(ctx context.Context, edits []Edit, bump bool) (edited []Ed
 	if err == nil && bump && len(b.live()) > 0 {
 		nbCfg, err = b.runner.target(ctx)
 	}
+	for i, x := range edited {
+		if errors.Is(x.Err, errLater) {
+			one, n := e.editOne(ctx, edits[i], bump)
+			edited[i], nbCfg = one, max(nbCfg, n)
+		}
+	}
 	return edited, nbCfg, err
+}
+
+// editOne is Edit of one edit, whose error befalls it alone.
+func (e *Engine) editOne(ctx context.Context, x Edit, bump bool) (Edited, int) {
+	one, nbCfg, err := e.Edit(ctx, []Edit{x}, bump)
+	switch {
+	case one == nil:
+		return Edited{Err: err}, 0
+	case one[0].Err == nil:
+		one[0].Err = err
+	}
+	return one[0], nbCfg
 }
 
 // oneVPC refuses edits that can't be carried out together.
@@ -99,11 +118,8 @@ func (e *Engine) editEach(ctx context.Context, edits []Edit, bump bool, cause er
 	var all []Edited
 	nbCfg := 0
 	for i := range edits {
-		one, n, err := e.Edit(ctx, edits[i:i+1], bump)
-		if err != nil {
-			one = []Edited{{Err: err}}
-		}
-		all, nbCfg = append(all, one...), max(nbCfg, n)
+		one, n := e.editOne(ctx, edits[i], bump)
+		all, nbCfg = append(all, one), max(nbCfg, n)
 	}
 	return all, nbCfg, nil
 }

@@ -321,41 +321,45 @@ func (h *hidden) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, error
 	return n, err
 }
 
-// Tiers that go and come in one call take two transactions. If the second is
-// overtaken, the first counts.
+// A cascade of many takes several transactions. What an attempt has done counts
+// when the next is overtaken, and is told when it can't go on.
 func TestEditsInSeveralTransactions(t *testing.T) {
-	for name, refusals := range map[string][]error{
-		"":          nil,
-		"overtaken": {nil, &nbdb.ConflictError{What: "the test"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, false)
-			shop(f)
-			f.apply(att("shop", "a", "small"))
-			f.NB = &meanwhile{Store: f.NB, refusals: refusals}
-			gone := ifMatch(engine.Version(f.get(id(model.KindTier, "shop", "small")).Resource), remove(id(model.KindTier, "shop", "small"), true))
-			edited, nbCfg, err := f.Edit(f.ctx, []engine.Edit{gone, create(t, tier("shop", "new", "10.0.1.0/28"))}, true)
-			require.NoError(t, err)
-			require.Positive(t, nbCfg)
-			require.NoError(t, edited[0].Err)
-			require.True(t, edited[0].Existed)
-			require.Equal(t, "small", edited[0].Object.Resource.Metadata.Name)
-			require.Len(t, edited[0].Result.VPCs[0].Changes, 2)
-			require.Equal(t, 2, edited[0].Result.VPCs[0].Landed)
-			require.Empty(t, edited[0].Result.VPCs[0].Error)
-			require.NoError(t, edited[1].Err)
-			require.False(t, edited[1].Existed)
-			f.noDrift()
-		})
-	}
-	// What can't go on after the first transaction tells how far it came.
+	const tiers, each = 6, 1950
 	f := newFixture(t, false)
-	shop(f)
+	text := strings.Builder{}
+	text.WriteString(vpc("shop", "10.0.0.0/8") + document("ACL", "shop", "l", ""))
+	for i := range tiers {
+		name := fmt.Sprintf("t%d", i)
+		text.WriteString(tierWith("shop", name, fmt.Sprintf("cidrs: [10.%d.0.0/16], acl: l", i)))
+		for k := range each {
+			text.WriteString(att("shop", fmt.Sprintf("a%d-%d", i, k), name))
+		}
+	}
+	f.apply(text.String())
+	shop := id(model.KindVPC, "", "shop")
+	gone := func() engine.Edit {
+		return ifMatch(engine.Version(f.get(shop).Resource), remove(shop, true))
+	}
 	broken := errors.New("broken")
-	f.NB = &meanwhile{Store: f.NB, refusals: []error{nil, broken}}
-	edited, _, err := f.Edit(f.ctx, []engine.Edit{remove(id(model.KindTier, "shop", "small"), true), create(t, tier("shop", "new", "10.0.1.0/28"))}, false)
+	nb := f.NB
+	f.NB = &meanwhile{Store: nb, refusals: []error{nil, broken}}
+	edited, _, err := f.Edit(f.ctx, []engine.Edit{gone()}, false)
 	require.ErrorIs(t, err, broken)
-	require.ErrorIs(t, edited[1].Err, broken)
+	require.ErrorIs(t, edited[0].Err, broken)
 	require.Equal(t, 1, edited[0].Result.VPCs[0].Landed)
-	require.Equal(t, 2, edited[0].Result.VPCs[0].Planned)
+	require.Len(t, f.attachments("shop"), tiers*each-1000)
+
+	way := sever(t, f)
+	way.armed = []string{"answer"}
+	f.NB = &meanwhile{Store: way, refusals: []error{nil, &nbdb.ConflictError{What: "the test"}}}
+	edited, nbCfg, err := f.Edit(f.ctx, []engine.Edit{gone()}, true)
+	require.NoError(t, err)
+	require.Positive(t, nbCfg)
+	require.NoError(t, edited[0].Err)
+	require.True(t, edited[0].Existed)
+	require.Equal(t, "shop", edited[0].Object.Resource.Metadata.Name)
+	result := edited[0].Result.VPCs[0]
+	require.True(t, result.Done)
+	require.Equal(t, result.Planned, result.Landed)
+	require.NotContains(t, f.dump(), "ovn-vpc")
 }

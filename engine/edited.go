@@ -6,12 +6,13 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // edited tells each edit what has become of it; failed is why not all has
 // landed.
 func (b *batch) edited(ctx context.Context, failed error) []Edited {
-	v := &views{batch: b, bindings: b.bindings(ctx), made: map[view]*statuses{}}
+	v := &views{bindings: b.bindings(ctx), made: map[view]*statuses{}}
 	out := make([]Edited, len(b.edits))
 	for i := range b.edits {
 		o := &b.outcomes[i]
@@ -42,18 +43,11 @@ func (b *batch) bindings(ctx context.Context) map[string]nbdb.Binding {
 	if len(ports) == 0 {
 		return found
 	}
-	found, err := b.engine.SB.ReadBindings(ctx, ports...)
-	if err != nil {
-		// The edits have landed: where the ports are bound is all that is not known.
-		b.engine.Log.Warn("the southbound database can't be read", "error", err)
-		return nil
-	}
-	return found
+	return b.engine.bindings(ctx, ports...)
 }
 
 // views are what attempts saw, and what they have made of it.
 type views struct {
-	batch    *batch
 	bindings map[string]nbdb.Binding
 	made     map[view]*statuses
 }
@@ -72,11 +66,8 @@ func (v *views) of(o *outcome, before bool) *statuses {
 	if !before {
 		w.resources = o.plan.then
 	}
-	st := &statuses{world: &w, bindings: v.bindings}
-	if slices.ContainsFunc(v.batch.edits, func(x Edit) bool { return x.ID.Kind != model.KindAttachment }) {
-		st.count()
-	}
-	st.findPorts()
+	st := &statuses{world: &w}
+	st.count()
 	v.made[key] = st
 	return st
 }
@@ -92,14 +83,24 @@ func (v *views) object(o *outcome) Object {
 	}
 	stored := *r
 	stored.Source = nil
-	st := v.of(o, removed)
-	if r.Kind == model.KindAttachment && (o.before == nil || !samePort(o.before, r)) {
-		st = &statuses{world: st.world}
-		if v.bindings != nil {
-			st.bindings = map[string]nbdb.Binding{}
-		}
+	if r.Kind == model.KindAttachment {
+		return Object{Resource: &stored, Status: v.port(o, r).of(&stored)}
 	}
-	return Object{Resource: &stored, Status: st.of(&stored)}
+	return Object{Resource: &stored, Status: v.of(o, removed).of(&stored)}
+}
+
+// port is what tells the status of one attachment: of one whose port is new
+// nobody has said anything yet.
+func (v *views) port(o *outcome, r *model.Resource) *statuses {
+	st := &statuses{world: o.world, bindings: v.bindings}
+	if o.before != nil && samePort(o.before, r) {
+		spec := r.Spec.(*model.AttachmentSpec)
+		uuid := translate.PortUUID(o.world.owner, r.Metadata.VPC, spec.Addresses[0])
+		st.ports = map[string]*nbdb.LogicalSwitchPort{spec.InterfaceID: nbdb.Lookup[*nbdb.LogicalSwitchPort](o.world.state, uuid)}
+	} else if v.bindings != nil {
+		st.bindings = map[string]nbdb.Binding{}
+	}
+	return st
 }
 
 // samePort tells whether an attachment has kept its port's row and name.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/ipam"
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -129,10 +130,8 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		return nil, err
 	}
 	st := &statuses{world: w}
-	if e.SB != nil && (f.Kind == "" || f.Kind == model.KindAttachment) {
-		if st.bindings, err = e.SB.ReadBindings(ctx); err != nil {
-			return nil, fmt.Errorf("reading the southbound database: %w", err)
-		}
+	if f.Kind == "" || f.Kind == model.KindAttachment {
+		st.bindings = e.bindings(ctx)
 	}
 	st.count()
 	st.findPorts()
@@ -146,6 +145,25 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		}
 	}
 	return out, nil
+}
+
+// sbPatience bounds the reading of the southbound database for statuses.
+const sbPatience = 5 * time.Second
+
+// bindings are where ports are bound, all or those named; nil where the
+// southbound database can't be read. It only tells more of what is known.
+func (e *Engine) bindings(ctx context.Context, ports ...string) map[string]nbdb.Binding {
+	if e.SB == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sbPatience)
+	defer cancel()
+	found, err := e.SB.ReadBindings(ctx, ports...)
+	if err != nil {
+		e.Log.Warn("the southbound database can't be read", "error", err)
+		return nil
+	}
+	return found
 }
 
 // withBuiltins are the resources with the lists that every VPC has.

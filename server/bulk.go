@@ -197,15 +197,20 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 // result is the answer to a change, or the problem with how far it came.
 func (s *Server) result(c *exchange, result *engine.Result, err error) (*answer, error) {
 	if err != nil {
-		if result == nil || len(result.VPCs) == 0 {
-			return nil, err
-		}
-		p := problemOf(err)
-		p.VPCs = result.VPCs
-		return nil, errors.Join(p, err)
+		return nil, withResult(err, result)
 	}
 	pending := s.settle(c)
 	return &answer{status: statusOf(pending, http.StatusOK), body: resultBody{*result, pending}}, nil
+}
+
+// withResult is an error that tells how far the change came.
+func withResult(err error, result *engine.Result) error {
+	if result == nil || len(result.VPCs) == 0 {
+		return err
+	}
+	p := problemOf(err)
+	p.VPCs = result.VPCs
+	return errors.Join(p, err)
 }
 
 func (s *Server) delete(c *exchange) (*answer, error) {

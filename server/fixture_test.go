@@ -75,9 +75,25 @@ func serve(t *testing.T, s *lab.Sandbox, o server.Options) *fixture {
 	o.Now, o.Rand = time.Now, rand.Uint64
 	handler, err := server.New(o)
 	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- handler.Run(ctx) }()
 	http := httptest.NewServer(handler)
-	t.Cleanup(http.Close)
+	t.Cleanup(func() {
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		http.Close()
+	})
 	return &fixture{t: t, sandbox: s, nb: nb, engine: e, url: http.URL, check: server.NewChecker(handler, o)}
+}
+
+// ready waits until the server follows the database.
+func (f *fixture) ready() {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		r, err := f.try("GET", "/readyz", "")
+		return err == nil && r.status == http.StatusOK
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // reply is an answer, read whole.

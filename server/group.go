@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,7 +15,7 @@ import (
 const maxGroup = 64
 
 // groups commit calls together: those that arrive while a commit of their VPC is
-// under way go into the next one.
+// under way go into the next one. commit is engine.Edit.
 type groups struct {
 	commit func(ctx context.Context, edits []engine.Edit, bump bool) ([]engine.Edited, int, error)
 	note   func(calls int, took time.Duration)
@@ -110,17 +109,20 @@ func (g *groups) carryOut(ctx context.Context, tickets []*ticket) {
 			last = deadline
 		}
 	}
-	ctx, cancel := context.WithDeadline(ctx, last)
-	defer cancel()
+	if !last.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, last)
+		defer cancel()
+	}
 	started := g.now()
 	edited, nbCfg, err := g.guarded(ctx, edits, bump)
 	g.note(len(tickets), g.now().Sub(started))
 	for i, t := range tickets {
-		o := outcome{nbCfg: nbCfg, err: err}
-		if err == nil {
-			o.edited = edited[i]
+		if edited == nil {
+			t.done <- outcome{err: err}
+		} else {
+			t.done <- outcome{edited: edited[i], nbCfg: nbCfg}
 		}
-		t.done <- o
 	}
 }
 
@@ -128,12 +130,8 @@ func (g *groups) carryOut(ctx context.Context, tickets []*ticket) {
 func (g *groups) guarded(ctx context.Context, edits []engine.Edit, bump bool) (edited []engine.Edited, nbCfg int, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("committing a group: panic: %v", cause)
+			edited, err = nil, fmt.Errorf("committing a group: panic: %v", cause)
 		}
 	}()
-	edited, nbCfg, err = g.commit(ctx, edits, bump)
-	if err == nil && len(edited) != len(edits) {
-		err = errors.New("committing a group: not every edit has an outcome")
-	}
-	return edited, nbCfg, err
+	return g.commit(ctx, edits, bump)
 }

@@ -151,7 +151,7 @@ func required(kind model.Kind) []string {
 // add documents a route. Its path parameters join those that it names.
 func (d *document) add(rt route) *huma.Operation {
 	op := &huma.Operation{Method: rt.method, Path: rt.path, OperationID: rt.id, Summary: rt.summary, Description: rt.description,
-		Tags: []string{rt.tag}, Parameters: append(pathParams(rt.path), rt.params...), Responses: map[string]*huma.Response{},
+		Tags: []string{rt.tag}, Parameters: slices.Concat(rt.names, rt.params), Responses: map[string]*huma.Response{},
 		Security: []map[string][]string{{"bearer": {}}, {"certificate": {}}}}
 	if rt.open {
 		op.Security = []map[string][]string{}

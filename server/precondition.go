@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -26,6 +27,13 @@ type preconditions struct {
 
 const entityTag = `(W/)?"([^"\x00-\x20\x7f]*)"`
 
+var (
+	entityTags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(entityTag) })
+	tagList    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^` + entityTag + `([ \t]*,[ \t]*` + entityTag + `)*$`)
+	})
+)
+
 // conditionOf reads a header of entity tags. Weak ones are left out of the tags:
 // none of ours is weak, and If-Match compares strongly.
 func conditionOf(h http.Header, name string) (condition, error) {
@@ -36,11 +44,11 @@ func conditionOf(h http.Header, name string) (condition, error) {
 	case "*":
 		return condition{given: true, any: true}, nil
 	}
-	if !regexp.MustCompile(`^` + entityTag + `([ \t]*,[ \t]*` + entityTag + `)*$`).MatchString(text) {
+	if !tagList().MatchString(text) {
 		return condition{}, newProblem(slugMalformed, `%s is neither * nor a list of entity tags such as "abc", "def"`, name)
 	}
 	c := condition{given: true}
-	for _, tag := range regexp.MustCompile(entityTag).FindAllStringSubmatch(text, -1) {
+	for _, tag := range entityTags().FindAllStringSubmatch(text, -1) {
 		if tag[1] == "" {
 			c.tags = append(c.tags, tag[2])
 		}
@@ -55,7 +63,7 @@ func preconditionsOf(h http.Header) (p preconditions, err error) {
 	return p, err
 }
 
-// holds tells whether a condition names the resource.
+// names tells whether a condition names the resource.
 func (c condition) names(now *model.Resource) bool {
 	return now != nil && (c.any || slices.Contains(c.tags, engine.Version(now)))
 }

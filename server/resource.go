@@ -179,15 +179,16 @@ func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pendin
 		edited, nbCfg, err = s.groups.edit(c, e.ID.VPC, e, bump)
 	} else {
 		var all []engine.Edited
-		if all, nbCfg, err = s.engine.Edit(c, []engine.Edit{e}, bump); err == nil {
-			edited = all[0]
+		all, nbCfg, err = s.engine.Edit(c, []engine.Edit{e}, bump)
+		if all != nil { // what became of the edit says more
+			edited, err = all[0], nil
 		}
 	}
 	if err == nil {
 		err = edited.Err
 	}
 	if err != nil {
-		return edited, nil, err
+		return edited, nil, withResult(err, &edited.Result)
 	}
 	return edited, s.await(c, nbCfg), nil
 }

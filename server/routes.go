@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -20,6 +21,7 @@ type route struct {
 	// role is what the caller needs in the VPC of the path, without one in it
 	// as an offering needs it; "": the handler looks at that.
 	role      Role
+	names     []*huma.Param // in the path; add finds them
 	params    []*huma.Param
 	body      map[string]*huma.Schema // by media type
 	responses map[int]*huma.Schema
@@ -52,6 +54,7 @@ func (s *Server) routes(o Options) *routes {
 
 // add registers a route and documents it.
 func (rs *routes) add(rt route) {
+	rt.names = pathParams(rt.path)
 	op := rs.doc.add(rt)
 	rs.adapter.Handle(op, func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
@@ -82,12 +85,14 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request) error {
 // label is what names of resources look like (RFC 1123).
 const label = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 
+var labels = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(label) })
+
 // nameable refuses a path with what can't be a name: nothing has it, and the
 // database is not to be asked for it.
 func (rt *route) nameable(r *http.Request) error {
-	for _, p := range pathParams(rt.path) {
+	for _, p := range rt.names {
 		switch name := r.PathValue(p.Name); {
-		case regexp.MustCompile(label).MatchString(name):
+		case labels().MatchString(name):
 		case rt.method == http.MethodPut:
 			return newProblem(slugInvalid, "%q is not a DNS label (RFC 1123): use 1 to 63 lower-case letters, digits and hyphens", name)
 		default:

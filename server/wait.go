@@ -15,6 +15,9 @@ func (s *Server) await(c *exchange, nbCfg int) *engine.Pending {
 	if wait == engine.WaitNone {
 		return nil
 	}
+	if nbCfg == 0 { // the database was lost after the change
+		return &engine.Pending{For: wait}
+	}
 	ctx, cancel := context.WithTimeout(c, waitTimeout(c.request.URL.Query()))
 	defer cancel()
 	pending, err := s.engine.Await(ctx, wait, nbCfg)

@@ -49,6 +49,11 @@ func TestWait(t *testing.T) {
 	}
 	f.call("GET", attachments+"/web-2", "").problem(404, "not-found")
 	f.noDrift()
+
+	// Where ports are bound is not worth a failure.
+	require.NoError(t, f.sandbox.Stop(t.Context(), "sb"))
+	require.Contains(t, f.call("GET", attachments, "").is(200).names(), "web-1")
+	f.call("PATCH", attachments+"/web-1", `{"spec": {"hostname": "x"}}`).is(200)
 }
 
 // A server starts without the database, says so while it is gone, and goes on
@@ -65,6 +70,7 @@ func TestDatabaseGone(t *testing.T) {
 	f.call("GET", "/readyz", "").problem(503, "unavailable")
 
 	require.NoError(t, box.Start(t.Context()))
+	f.ready()
 	f.shop()
 	f.call("POST", attachments, `{"spec": {"tier": "web"}}`).is(201)
 
@@ -72,12 +78,13 @@ func TestDatabaseGone(t *testing.T) {
 	f.call("POST", attachments, `{"spec": {"tier": "web"}}`).problem(503, "unavailable")
 	f.call("GET", attachments, "").problem(503, "unavailable")
 	f.call("POST", "/v1/plan", `{"items": []}`).problem(503, "unavailable")
+	require.Eventually(t, func() bool {
+		r, err := f.try("GET", "/readyz", "")
+		return err == nil && r.status == 503
+	}, time.Minute, 20*time.Millisecond)
 
 	require.NoError(t, box.Start(t.Context()))
-	require.Eventually(t, func() bool {
-		r, err := f.try("GET", attachments, "")
-		return err == nil && r.status == 200
-	}, 30*time.Second, 50*time.Millisecond)
+	f.ready()
 	require.Len(t, f.call("GET", attachments, "").names(), 1)
 	f.noDrift()
 }

@@ -71,6 +71,10 @@ type database struct{ state *nbdb.State }
 
 func (d database) Read(context.Context, ...nbdb.Query) (*nbdb.State, error) { return d.state, nil }
 
+func (database) Follow(context.Context, nbdb.Sink, ...nbdb.Query) error {
+	return errors.New("a plan follows nothing")
+}
+
 func (database) Commit(context.Context, nbdb.Plan, bool) (int, error) {
 	return 0, errors.New("a plan writes nothing")
 }

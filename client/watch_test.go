@@ -106,6 +106,14 @@ func TestWatchBreaksInTheList(t *testing.T) {
 	require.Equal(t, []string{"-", "-", "-", "-"}, asked()[:4])
 }
 
+// Nor is there one after a reset.
+func TestWatchBreaksAfterReset(t *testing.T) {
+	c, asked := script(t, event(Synced, "2"), event(Reset, ""), event(Added, "")+event(Synced, "3"))
+	got := watched(t, c, WatchOptions{}, 4)
+	require.Equal(t, []string{"synced 2", "reset ", "added  nic-", "synced 3"}, got)
+	require.Equal(t, []string{"-", "2", "-"}, asked())
+}
+
 func TestWatchFromAnEvent(t *testing.T) {
 	c, asked := script(t, event(Added, "8"), event(Added, "9"))
 	require.Equal(t, []string{"added 8 nic-8", "added 9 nic-9"}, watched(t, c, WatchOptions{LastEventID: "7"}, 2))
@@ -129,6 +137,14 @@ func TestWatchSilence(t *testing.T) {
 	})
 	c.silence = 50 * time.Millisecond
 	require.Equal(t, []string{"added 1 nic-1", "added 2 nic-2"}, watched(t, c, WatchOptions{LastEventID: "0"}, 2))
+}
+
+func TestSilenceIsPutOff(t *testing.T) {
+	timer := time.AfterFunc(time.Hour, func() {})
+	require.True(t, timer.Stop())
+	_, err := io.ReadAll(&heard{strings.NewReader(": heartbeat"), timer, time.Hour})
+	require.NoError(t, err)
+	require.True(t, timer.Stop(), "a read starts it again")
 }
 
 func TestWatchEnds(t *testing.T) {

@@ -2,20 +2,12 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -53,44 +45,16 @@ func TestScriptThroughServer(t *testing.T) {
 // certificates.
 func TestCommandsWithTLS(t *testing.T) {
 	s := scriptSandbox(t, "still-")
-	dir := t.TempDir()
-	ca := newCertificate(t, dir, "ca", nil)
-	newCertificate(t, dir, "robot", ca)
-	newCertificate(t, dir, "127.0.0.1", ca)
-	file := func(name string) string { return filepath.Join(dir, name) }
+	ca := newAuthority(t)
+	ca.issue("server", ca.cert, ca.key)
+	ca.issue("robot", ca.cert, ca.key)
+	file := ca.file
 	token, credential, err := server.NewToken(rand.Reader)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file("token"), []byte(token+"\n"), 0o600))
 	require.NoError(t, os.WriteFile(file("tokens"), []byte("robot editor shop cert:CN=robot\nreader viewer * "+credential+"\n"), 0o600))
-	url, _ := serve(t, s, "--tls-cert", file("127.0.0.1.pem"), "--tls-key", file("127.0.0.1.key"), "--client-ca", file("ca.pem"), "--tokens", file("tokens"))
-	runScript(t, "testdata/tls.txtar", s, "OVN_VPC_SERVER="+url, "CERTS="+dir)
-}
-
-// certificate is one with its key.
-type certificate struct {
-	*x509.Certificate
-	key *ecdsa.PrivateKey
-}
-
-// newCertificate makes NAME.pem and NAME.key, signed by ca, or as a CA where it
-// is nil.
-func newCertificate(t *testing.T, dir, name string, ca *certificate) *certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	own := &certificate{key: key, Certificate: &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: ca == nil, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}}
-	if ca == nil {
-		ca = own
-	}
-	der, err := x509.CreateCertificate(rand.Reader, own.Certificate, ca.Certificate, &key.PublicKey, ca.key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600))
-	}
-	return own
+	url, _ := serve(t, s, "--tls-cert", file("server.pem"), "--tls-key", file("server.key"), "--client-ca", file("ca.pem"), "--tokens", file("tokens"))
+	runScript(t, "testdata/tls.txtar", s, "OVN_VPC_SERVER="+url, "CERTS="+ca.dir)
 }
 
 // serve runs a server on a sandbox until the test ends. calls counts the calls

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/lab/labtest"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // feed keeps what Watch tells, and holds it to what it promises.
@@ -209,10 +211,15 @@ func TestWatchWhatIsDoneByHand(t *testing.T) {
 
 	// A copy of a row is no second resource; which of the two counts is decided as in Get.
 	ids := f.nbctl("get", "Logical_Switch_Port", "shop/b", "external_ids")
-	f.nbctl("lsp-add", "shop/web", "copy", "--", "set", "Logical_Switch_Port", "copy", "external_ids="+strings.TrimSpace(ids))
-	w.told()
-	f.nbctl("lsp-del", "copy")
-	w.told()
+	spec, err := strconv.Unquote(strings.TrimSpace(f.nbctl("get", "Logical_Switch_Port", "shop/b", `external_ids:ovn-vpc\:spec`)))
+	require.NoError(t, err)
+	for range 6 { // the copies' UUIDs are random
+		f.nbctl("lsp-add", "shop/web", "copy", "--", "set", "Logical_Switch_Port", "copy", "external_ids="+strings.TrimSpace(ids),
+			`external_ids:ovn-vpc\:manager=hand`, `external_ids:ovn-vpc\:digest="`+translate.Digest([]byte(spec), "hand")+`"`)
+		w.told()
+		f.nbctl("lsp-del", "copy")
+		w.told()
+	}
 	f.nbctl("lsp-add", "shop/web", "copy", "--", "set", "Logical_Switch_Port", "copy", "external_ids="+strings.TrimSpace(ids))
 	f.nbctl("lsp-del", "shop/b")
 	w.told()

@@ -312,7 +312,9 @@ func TestSSL(t *testing.T) {
 	startServer(t, packagedSchema, "--remote=pssl:"+port+":127.0.0.1", "--private-key="+ours.file("server-key"),
 		"--certificate="+ours.file("server"), "--ca-cert="+ours.file("ca"))
 	o := Options{Remotes: "ssl:127.0.0.1:" + port, PrivateKey: ours.file("client-key"), Certificate: ours.file("client"), CACert: ours.file("ca")}
-	commit(t, dial(t, o), Diff(Fragment{}, sample()))
+	c := dial(t, o)
+	commit(t, c, Diff(Fragment{}, sample()))
+	(&follower{t: t}).follow(c, followed()...).sees(c, followed()...)
 	unchecked := o
 	unchecked.CACert = "none"
 	dial(t, unchecked)

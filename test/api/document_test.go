@@ -52,6 +52,8 @@ type operation struct {
 	valid        map[string]*jsonschema.Schema // by status and type
 }
 
+func (op *operation) name() string { return op.method + " " + op.path }
+
 // schema is what generating a value needs.
 type schema struct {
 	Ref        string `json:"$ref"`

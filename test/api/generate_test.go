@@ -128,7 +128,7 @@ func (g *generator) text(name string) string {
 	return "x"
 }
 
-// base is what others need: VPCs, tiers and lists. It comes again and again, as
+// base is what others need, or are about. It comes again and again, as
 // much of it is deleted.
 func (g *generator) base() *request {
 	op := g.doc.Paths["/v1/apply"]["post"]
@@ -138,17 +138,21 @@ func (g *generator) base() *request {
 			items = append(items, map[string]any{"apiVersion": "ovn-vpc/v1", "kind": kind, "metadata": metadata, "spec": spec})
 		}
 		add("VPC", map[string]any{"name": vpc}, map[string]any{"cidrs": []string{"10.10.0.0/16", "fd00:10::/48"}})
-		add("ACL", map[string]any{"vpc": vpc, "name": "open"}, map[string]any{"defaults": map[string]any{"ingress": "allow"}})
-		for i, name := range names("Tier") {
+		for _, name := range names("ACL")[:2] {
+			add("ACL", map[string]any{"vpc": vpc, "name": name}, map[string]any{"defaults": map[string]any{"ingress": "allow"}})
+		}
+		for i, name := range names("Tier")[:2] {
 			add("Tier", map[string]any{"vpc": vpc, "name": name}, map[string]any{"cidrs": words()["TierSpec.cidrs"][i : i+1]})
+		}
+		for _, name := range names("Attachment")[:3] {
+			add("Attachment", map[string]any{"vpc": vpc, "name": name}, map[string]any{"tier": "web"})
 		}
 	}
 	return &request{op: op, method: op.method, path: op.path, header: http.Header{"Content-Type": {jsonType}}, body: encode(jsonType, map[string]any{"items": items})}
 }
 
 // valid is a request as the document wants it.
-func (g *generator) valid() *request {
-	op := one(g, g.doc.operations...)
+func (g *generator) valid(op *operation) *request {
 	r := &request{op: op, method: op.method, header: http.Header{}}
 	kind := g.doc.kind(op)
 	id := map[string]string{}
@@ -183,7 +187,7 @@ func (g *generator) valid() *request {
 // parameters gives a request some of those that its operation has.
 func (g *generator) parameters(r *request) {
 	for _, p := range r.op.Parameters {
-		if p.In == "path" || !g.chance(25) || p.Name == "timeout" || p.Name == "prune" && g.chance(70) {
+		if p.In == "path" || !g.chance(15) || p.Name == "timeout" || p.Name == "prune" && g.chance(70) {
 			continue
 		}
 		value := ""
@@ -342,7 +346,7 @@ func (g *generator) value(s *schema, in, field string) any {
 	case s.is("object"):
 		object := map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			if slices.Contains(s.Required, name) || g.chance(20) {
+			if slices.Contains(s.Required, name) || g.chance(15) {
 				object[name] = g.value(s.Properties[name], in, name)
 			}
 		}

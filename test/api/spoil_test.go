@@ -55,16 +55,11 @@ func (g *generator) spoilQuery(r *request) {
 func (g *generator) spoilHeader(r *request) {
 	name := one(g, "Accept", "If-Match", "If-None-Match", "Idempotency-Key", "X-Request-Id", "Last-Event-ID", "Content-Encoding", "Authorization", "Expect", "Origin")
 	value := one(g, "", "*", "text/html", "application/json;q=0", "x;q=y", "W/\"x\"", "\"x\", \"y\"", "\"", ",", "*, \"x\"", "äöü", strings.Repeat("k", 256), "gzip", "Basic eDp4", "Bearer x", "a\tb")
-	if name == "Expect" || name == "X-Request-Id" && value != "" {
-		r.known = false
-	}
 	if name == "Expect" {
-		value = "100-continue" // the only one that the server of Go does not answer by itself
+		value = "100-continue" // any other the server of Go answers by itself
 	}
+	r.known = r.known && name != "X-Request-Id"
 	r.header.Set(name, value)
-	if name == "X-Request-Id" {
-		r.known = false
-	}
 	if g.chance(10) {
 		r.header.Add(name, "x")
 	}

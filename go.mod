@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/cenkalti/rpc2 v1.0.4
 	github.com/danielgtaylor/huma/v2 v2.37.2
-	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/google/uuid v1.6.0
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
 	github.com/ovn-kubernetes/libovsdb v0.8.1

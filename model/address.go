@@ -200,6 +200,7 @@ func (c *checker) networks(prefixes []netip.Prefix, minV4, minV6 int) {
 		for j, other := range prefixes[:i] {
 			if sane[j] && p.Overlaps(other) {
 				c.fault(field, fmt.Sprintf("%s overlaps %s of spec.cidrs[%d]", p, other, j), "remove one of them")
+				break
 			}
 		}
 	}

@@ -229,9 +229,20 @@ func setDefaults(pointer reflect.Value) {
 	}
 }
 
+// maxElements bounds a list: some checks compare each element with each other.
+const maxElements = 10_000
+
 func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
 		d.mismatch(n, path, "a list", "write [ ] around it")
+		return
+	}
+	most := maxElements
+	if v.Type() == reflect.TypeFor[[]Rule]() {
+		most = 4 * MaxRules // the check of rules says what is too many of a direction
+	}
+	if len(n.Content) > most {
+		d.fault(n, path, fmt.Sprintf("has %d elements", len(n.Content)), fmt.Sprintf("at most %d", most))
 		return
 	}
 	if len(n.Content) == 0 {

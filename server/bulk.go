@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -218,7 +219,7 @@ func (s *Server) delete(c *exchange) (*answer, error) {
 	if err := c.decode(&request); err != nil {
 		return nil, err
 	}
-	var ids []model.ID
+	named := map[model.ID]bool{}
 	for _, item := range request.Items {
 		kind, ok := model.ParseKind(string(item.Kind))
 		if !ok {
@@ -231,10 +232,9 @@ func (s *Server) delete(c *exchange) (*answer, error) {
 		if kind == model.KindACL && model.BuiltinName(item.Name) {
 			return nil, newProblem(slugInvalid, "%s is built in and can't be deleted", r.ID())
 		}
-		if !slices.Contains(ids, r.ID()) {
-			ids = append(ids, r.ID())
-		}
+		named[r.ID()] = true
 	}
+	ids := slices.SortedFunc(maps.Keys(named), compareIDs)
 	if len(ids) == 0 {
 		return s.result(c, &engine.Result{VPCs: []engine.VPCResult{}}, nil)
 	}

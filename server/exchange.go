@@ -159,6 +159,7 @@ func (c *exchange) write(w http.ResponseWriter, a *answer) error {
 		header.Set(name, value)
 	}
 	header.Set("Content-Type", kind)
+	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(max(a.status, http.StatusOK))
 	_, _ = body.WriteTo(w) // the caller has gone: nobody is left to tell

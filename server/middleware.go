@@ -42,6 +42,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Hand
 		id = fmt.Sprintf("%016x", f.rand())
 	}
 	w.Header().Set(requestIDHeader, id)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	r, c := withCall(r)
 	answer := negroni.NewResponseWriter(w)
 	defer func() {

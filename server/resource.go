@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -200,11 +199,12 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	patch, _, err := c.body(mergePatchType, jsonType)
+	data, _, err := c.body(mergePatchType, jsonType)
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(bytes.TrimSpace(patch), []byte("{")) {
+	patch, err := decodeJSON(data)
+	if _, object := patch.(map[string]any); err != nil || !object {
 		return nil, newProblem(slugMalformed, "the patch is not a JSON object")
 	}
 	return s.write(c, engine.Edit{ID: id, Change: func(now *model.Resource) (*model.Resource, error) {
@@ -219,16 +219,49 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 }
 
 // patched is a resource with a patch merged into it.
-func patched(now *model.Resource, patch []byte) (*model.Resource, error) {
+func patched(now *model.Resource, patch any) (*model.Resource, error) {
 	document, err := json.Marshal(model.Envelope(now, nil))
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", now.ID(), err)
 	}
-	merged, err := jsonpatch.MergePatch(document, patch)
+	target, err := decodeJSON(document)
 	if err != nil {
-		return nil, newProblem(slugMalformed, "the patch can't be merged: %s", err)
+		return nil, fmt.Errorf("decoding %s: %w", now.ID(), err)
 	}
-	return parse(merged, now.ID(), true)
+	result, err := json.Marshal(merged(target, patch))
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", now.ID(), err)
+	}
+	return parse(result, now.ID(), true)
+}
+
+// decodeJSON keeps numbers as they are written.
+func decodeJSON(data []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
+}
+
+// merged is MergePatch of RFC 7396. The library at hand keeps each level as text,
+// which takes 17 s for 80 kB of objects in each other.
+func merged(target, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	object, ok := target.(map[string]any)
+	if !ok {
+		object = map[string]any{}
+	}
+	for name, value := range changes {
+		if value == nil {
+			delete(object, name)
+		} else {
+			object[name] = merged(object[name], value)
+		}
+	}
+	return object
 }
 
 // remove deletes a resource.

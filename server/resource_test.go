@@ -237,6 +237,7 @@ func TestPatch(t *testing.T) {
 	f.call("PATCH", path, `{"spec": {"hostnam": "a"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": null}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": {"tier": "other"}}`).problem(422, "invalid")
+	f.call("PATCH", path, `{"spec": `+strings.Repeat(`{"plug":`, 9000)+"1"+strings.Repeat("}", 9000)+`}`).problem(422, "invalid")
 	f.call("PATCH", path, `[]`).problem(400, "malformed")
 	f.call("PATCH", path, `"x"`).problem(400, "malformed")
 	f.call("PATCH", path, `{"spec"`).problem(400, "malformed")

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"path"
 	"regexp"
@@ -134,10 +136,11 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 
-// fail answers an error, and logs those that are not the caller's.
+// fail answers an error, and logs those that are not the caller's. Nobody hears
+// the answer to a caller who has gone.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
-	if p.Status >= http.StatusInternalServerError {
+	if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 		s.log.ErrorContext(r.Context(), "a call failed", "request", requestID(w), "status", p.Status, "error", err)
 	}
 	writeProblem(w, p)

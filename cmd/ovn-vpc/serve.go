@@ -27,7 +27,8 @@ const (
 until SIGTERM; calls that are under way then have 10 seconds to end.
 
 The northbound database is the only store, so any number of servers may run on
-one. A server starts without it, and /readyz says no until it is there.
+one. A server starts without it, and /readyz says no until it is there. A call
+may take 30 seconds, besides what it asks to wait; --timeout has no effect.
 
 The file of --tokens says who may do what; a line for it is made by
 "ovn-vpc token new". Another address than loopback needs TLS and --tokens, or

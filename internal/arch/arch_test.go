@@ -49,6 +49,7 @@ func rooms() map[string][]string {
 		"internal/arch":     {},
 		"hack":              {"lab", "lab/scene"},
 		"test":              {},
+		"test/program":      {},
 		"examples":          {},
 	}
 }
@@ -62,13 +63,19 @@ func libraries() map[string][]string {
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},
 		"github.com/vishvananda/":            {"lab", "agent"},
-		"net/http":                           {"server", "client", "cmd/ovn-vpc"},
+		"net/http":                           {"server", "client", "cmd/ovn-vpc", "test/program"},
 		"github.com/danielgtaylor/huma":      {"server"},
 		"github.com/urfave/negroni":          {"server"},
+<<<<<<< HEAD
 		"github.com/insomniacslk/dhcp":       {"agent"},
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent"},
 		"testing":                            {"lab/labtest"},
 		"github.com/stretchr/testify":        {"lab/labtest"},
+=======
+		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
+		"testing":                            {"lab/labtest", "test/program"},
+		"github.com/stretchr/testify":        {"lab/labtest", "test/program"},
+>>>>>>> i4t
 	}
 }
 

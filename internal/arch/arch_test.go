@@ -66,16 +66,10 @@ func libraries() map[string][]string {
 		"net/http":                           {"server", "client", "cmd/ovn-vpc", "test/program"},
 		"github.com/danielgtaylor/huma":      {"server"},
 		"github.com/urfave/negroni":          {"server"},
-<<<<<<< HEAD
 		"github.com/insomniacslk/dhcp":       {"agent"},
-		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent"},
-		"testing":                            {"lab/labtest"},
-		"github.com/stretchr/testify":        {"lab/labtest"},
-=======
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
 		"testing":                            {"lab/labtest", "test/program"},
 		"github.com/stretchr/testify":        {"lab/labtest", "test/program"},
->>>>>>> i4t
 	}
 }
 

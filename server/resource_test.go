@@ -186,6 +186,14 @@ func TestPreconditions(t *testing.T) {
 	patched := f.call("PATCH", path, `{"metadata": {"labels": {"a": "b"}}}`, "If-Match", now).is(200).header.Get("ETag")
 	f.call("PUT", path, other, "If-Match", "*").is(200)
 	f.call("PUT", path, other, "If-None-Match", patched).is(200)
+	now = f.call("GET", path, "").header.Get("ETag")
+	f.call("PUT", path, body, "If-None-Match", "W/"+now).problem(412, "precondition")
+	f.call("PUT", path, other, "If-Match", `, "stale",,`+now+" ,").is(200)
+	for _, nothing := range []string{"", " ", ",", now[1:], now + now, "*, " + now} {
+		f.call("PUT", path, body, "If-Match", nothing).problem(400, "malformed")
+		f.call("DELETE", path, "", "If-None-Match", nothing).problem(400, "malformed")
+	}
+	require.Equal(t, now, f.call("GET", path, "").header.Get("ETag"))
 	f.call("DELETE", path, "", "If-Match", f.call("GET", path, "").header.Get("ETag")).is(200)
 }
 

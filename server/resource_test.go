@@ -242,6 +242,7 @@ func TestPatch(t *testing.T) {
 
 	f.call("PATCH", path, `{"metadata": {"name": "other"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"kind": "Tier"}`).problem(422, "invalid")
+	f.call("PATCH", path, `{"spec": {"hostname": "a", "hostname": "b"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": {"hostnam": "a"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": null}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": {"tier": "other"}}`).problem(422, "invalid")

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"maps"
+	"mime"
 	"net/http"
 	"slices"
 
@@ -95,6 +96,9 @@ func (c *exchange) documents(role Role) (*model.Set, model.Diagnostics, error) {
 		if !may(c, role, r.Scope()) {
 			return nil, nil, newProblem(slugForbidden, "the role %s is needed in every VPC of the documents", role)
 		}
+		if err := mayClaim(c, role, nil, r); err != nil {
+			return nil, nil, err
+		}
 	}
 	return set, found, nil
 }
@@ -158,7 +162,10 @@ func (s *Server) plan(c *exchange) (*answer, error) {
 }
 
 func (s *Server) apply(c *exchange) (*answer, error) {
-	if kind := c.request.Header.Get("Content-Type"); kind == planType {
+	if err := c.has(Editor); err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type")); kind == planType {
 		return s.applyPlan(c)
 	}
 	set, found, err := s.sound(c, Editor)
@@ -216,6 +223,9 @@ func withResult(err error, result *engine.Result) error {
 
 func (s *Server) delete(c *exchange) (*answer, error) {
 	var request deleteRequest
+	if err := c.has(Editor); err != nil {
+		return nil, err
+	}
 	if err := c.decode(&request); err != nil {
 		return nil, err
 	}
@@ -240,6 +250,15 @@ func (s *Server) delete(c *exchange) (*answer, error) {
 	}
 	result, err := s.engine.Delete(c, ids, c.flag("cascade"), engine.WaitNone)
 	return s.result(c, result, err)
+}
+
+// has is an error for a caller that has the role nowhere: even nothing to do may
+// be waited for, which writes to the database.
+func (c *exchange) has(role Role) error {
+	if !principalOf(c).Role.has(role) {
+		return newProblem(slugForbidden, "the role %s is needed", role)
+	}
+	return nil
 }
 
 // inScope tells whether the caller has the role in the VPC of the query, or

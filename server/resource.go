@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -121,13 +122,24 @@ func (s *Server) get(c *exchange, col collection) (*answer, error) {
 	if len(found) == 0 {
 		return nil, &engine.NotFoundError{ID: id}
 	}
-	return s.resource(found[0], http.StatusOK, nil), nil
+	return s.resource(c, found[0], http.StatusOK, nil), nil
+}
+
+// shown is a resource as somebody may see it: of the VPCs that use an offering
+// those alone that they may view.
+func shown(who Principal, o *engine.Object) model.Document {
+	status := o.Status
+	if offering, ok := status.(*engine.OfferingStatus); ok {
+		users := slices.DeleteFunc(slices.Clone(offering.UsedBy), func(vpc string) bool { return !who.may(Viewer, vpc) })
+		status = &engine.OfferingStatus{UsedBy: users}
+	}
+	return model.Envelope(o.Resource, status)
 }
 
 // resource is the answer that shows a resource.
-func (s *Server) resource(o engine.Object, status int, pending *engine.Pending) *answer {
+func (s *Server) resource(c *exchange, o engine.Object, status int, pending *engine.Pending) *answer {
 	return &answer{status: statusOf(pending, status), header: map[string]string{"ETag": `"` + engine.Version(o.Resource) + `"`},
-		body: resourceBody{model.Envelope(o.Resource, o.Status), pending}}
+		body: resourceBody{shown(principalOf(c), &o), pending}}
 }
 
 // put creates or replaces a resource.
@@ -145,7 +157,7 @@ func (s *Server) put(c *exchange, col collection) (*answer, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
 		}
-		return r, nil
+		return r, mayClaim(c, Editor, now, r)
 	}})
 }
 
@@ -159,9 +171,9 @@ func (s *Server) write(c *exchange, e engine.Edit) (*answer, error) {
 		s.refresh(c, &edited.Object)
 	}
 	if edited.Existed {
-		return s.resource(edited.Object, http.StatusOK, pending), nil
+		return s.resource(c, edited.Object, http.StatusOK, pending), nil
 	}
-	a := s.resource(edited.Object, http.StatusCreated, pending)
+	a := s.resource(c, edited.Object, http.StatusCreated, pending)
 	a.header["Location"] = location(e.ID)
 	return a, nil
 }
@@ -227,6 +239,9 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 	if _, object := patch.(map[string]any); err != nil || !object {
 		return nil, newProblem(slugMalformed, "the patch is not a JSON object")
 	}
+	if err := unambiguous(data); err != nil {
+		return nil, err
+	}
 	return s.write(c, engine.Edit{ID: id, Change: func(now *model.Resource) (*model.Resource, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
@@ -234,7 +249,11 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 		if now == nil {
 			return nil, &engine.NotFoundError{ID: id}
 		}
-		return patched(now, patch)
+		r, err := patched(now, patch)
+		if err != nil {
+			return nil, err
+		}
+		return r, mayClaim(c, Editor, now, r)
 	}})
 }
 

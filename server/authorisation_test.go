@@ -201,6 +201,12 @@ func TestOthersVPCsDoNotShow(t *testing.T) {
 	f.call("PATCH", "/v1/vpcs/mine/attachments/vm", `{"spec": {"interfaceID": "theirs/absent"}}`, all...).is(200)
 	f.call("PATCH", "/v1/vpcs/mine/attachments/vm", `{"spec": {"hostname": "vm"}}`, mine...).is(200)
 
+	// Who has a name that is neither's by its form is not told.
+	const uuid = `{"spec": {"tier": "web", "interfaceID": "0bdf1f2e-54a4-4fb1-a27b-7de4c1ab0001"}}`
+	f.call("PUT", "/v1/vpcs/theirs/attachments/uuid", uuid, all...).is(201)
+	require.NotContains(t, f.call("PUT", "/v1/vpcs/mine/attachments/uuid", uuid, mine...).is(409).text, "theirs")
+	require.Contains(t, f.call("PUT", "/v1/vpcs/mine/attachments/uuid", uuid, all...).is(409).text, "theirs")
+
 	// One caller's key is not another's.
 	body := `{"spec": {"tier": "web"}}`
 	first := f.call("POST", "/v1/vpcs/mine/attachments", body, append(mine, "Idempotency-Key", "k")...).is(201)

@@ -140,6 +140,7 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 // the answer to a caller who has gone.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
+	p.discreet(func(vpc string) bool { return may(r.Context(), Viewer, vpc) })
 	if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 		s.log.ErrorContext(r.Context(), "a call failed", "request", requestID(w), "status", p.Status, "error", err)
 	}

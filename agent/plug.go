@@ -17,12 +17,12 @@ import (
 // kernel makes and removes interfaces in the kernel. All of it can be done
 // again at any point, also after it was broken off at any point.
 type kernel struct {
-	owner, chassis string
-	netnsDir       string
-	userspace      bool // Open vSwitch takes frames from the kernel's interfaces by itself
+	owner     string
+	netnsDir  string
+	userspace bool // Open vSwitch takes frames from the kernel's interfaces by itself
 }
 
-func (k kernel) mark(r record) string { return markOf(k.owner, k.chassis, r.InterfaceID) }
+func (k kernel) mark(r record) string { return markOf(k.owner, r.Chassis, r.InterfaceID) }
 
 // openPatience is how long ovs-vswitchd may take to open an interface, or to
 // make an internal port.

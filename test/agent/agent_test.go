@@ -47,6 +47,9 @@ func TestAgent(t *testing.T) {
 		{"Migration", r.migration},
 		{"DatabasesGo", r.databasesGo},
 		{"ChassisGoes", r.chassisGoes},
+		{"ChassisRenamed", r.chassisRenamed},
+		{"SecondAgent", r.secondAgent},
+		{"KilledBeforePlugged", r.killedBeforePlugged},
 		{"Relevance", r.relevance},
 		{"Metrics", r.metrics},
 	} {

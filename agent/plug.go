@@ -261,6 +261,9 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 	defer cancel()
 	err := until(ctx, func() (bool, error) {
 		link, err := findLink(&netlink.Handle{}, ifname)
+		if link != nil && !internalPort(link, k.mark(r)) {
+			err = errForeign
+		}
 		return link != nil, err
 	})
 	if err != nil {
@@ -280,6 +283,13 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 		return fmt.Errorf("marking the interface %s: %w", ifname, err)
 	}
 	return nil
+}
+
+// internalPort tells whether an interface can be an internal port that is the
+// agent's: ovs-vswitchd makes a tap with the userspace datapath.
+func internalPort(link netlink.Link, mark string) bool {
+	alias := link.Attrs().Alias
+	return (alias == "" || alias == mark) && (link.Type() == "openvswitch" || link.Type() == "tuntap")
 }
 
 // until waits for a condition.

@@ -50,6 +50,7 @@ func TestAgent(t *testing.T) {
 		{"ChassisRenamed", r.chassisRenamed},
 		{"SecondAgent", r.secondAgent},
 		{"KilledBeforePlugged", r.killedBeforePlugged},
+		{"ForeignInPlace", r.foreignInPlace},
 		{"Relevance", r.relevance},
 		{"Metrics", r.metrics},
 	} {

@@ -109,3 +109,33 @@ func (r *rig) killedBeforePlugged(t *testing.T) {
 	r.delete(t, "kb")
 	r.gone(t, 1, "kb")
 }
+
+// foreignInPlace: somebody takes the name of an internal port while
+// ovs-vswitchd is away. It stays as it is.
+func (r *rig) foreignInPlace(t *testing.T) {
+	ctx := t.Context()
+	p := r.agent(t, 1, "--sb", r.lab.SB())
+	r.apply(t, attachment("fp", "web", "hv1", "plug: {type: internal, name: vpc-fp}"))
+	r.plugged(t, 1, "fp")
+	p.kill(t)
+	ip := func(args ...string) string {
+		out, err := r.hv(1).Run(ctx, "ip", args...)
+		require.NoError(t, err)
+		return out
+	}
+	require.NoError(t, r.hv(1).Kill(ctx, "vswitchd"))
+	ip("link", "del", "vpc-fp")
+	ip("link", "add", "vpc-fp", "type", "bridge")
+	before := ip("-o", "address", "show", "vpc-fp") + ip("-o", "link", "show", "vpc-fp")
+	r.agent(t, 1, "--sb", r.lab.SB())
+	require.True(t, waits(func() bool {
+		return strings.Contains(r.interfaces(t, 1)["fp"].ExternalIDs["ovn-vpc:error"], "this agent has not made it")
+	}))
+	require.Equal(t, before, ip("-o", "address", "show", "vpc-fp")+ip("-o", "link", "show", "vpc-fp"))
+	ip("link", "del", "vpc-fp")
+	require.NoError(t, r.hv(1).Start(ctx, "vswitchd"))
+	require.True(t, waits(func() bool { return r.interfaces(t, 1)["fp"].ExternalIDs["ovn-vpc:error"] == "" }))
+	r.plugged(t, 1, "fp")
+	r.delete(t, "fp")
+	r.gone(t, 1, "fp")
+}

@@ -60,6 +60,7 @@ func (r *rig) secondAgent(t *testing.T) {
 	first := r.agent(t, 1, "--allowed-programs", note)
 	delete(r.agents, r.hv(1).Name)
 	defer first.kill(t)
+	require.True(t, waits(func() bool { return strings.Contains(first.log.String(), "msg=watching") }), first.log)
 	second := r.agent(t, 1, "--allowed-programs", note)
 	require.True(t, waits(func() bool {
 		return strings.Contains(second.log.String(), "another agent of this owner and chassis runs here")
@@ -89,7 +90,7 @@ func (r *rig) killedBeforePlugged(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, r.hv(1).Kill(ctx, "vswitchd")) // interfaces wait for it
 	p := r.agent(t, 1, "--sb", r.lab.SB())            // the underlay is down too
-	r.apply(t, attachment("kb", "web", "hv1", "addresses: [10.10.1.50], plug: {type: netns}"))
+	r.apply(t, attachment("kb", "web", "hv1", "addresses: [10.10.1.150], plug: {type: netns}"))
 	addresses := func() string {
 		out, err := r.inside(ctx, 1, "kb", "ip", "-o", "-4", "address", "show", "eth0")
 		if _, exited := err.(*exec.ExitError); !exited {
@@ -97,15 +98,15 @@ func (r *rig) killedBeforePlugged(t *testing.T) {
 		}
 		return out
 	}
-	require.True(t, waits(func() bool { return strings.Contains(addresses(), "10.10.1.50/24") }))
+	require.True(t, waits(func() bool { return strings.Contains(addresses(), "10.10.1.150/24") }))
 	p.kill(t)
 	require.Equal(t, "plugging", r.interfaces(t, 1)["kb"].ExternalIDs["ovn-vpc:state"])
-	r.apply(t, attachment("kb", "web", "hv1", "addresses: [10.10.1.51], plug: {type: netns}"))
+	r.apply(t, attachment("kb", "web", "hv1", "addresses: [10.10.1.151], plug: {type: netns}"))
 	require.NoError(t, r.hv(1).Start(ctx, "vswitchd"))
 	r.agent(t, 1)
 	r.plugged(t, 1, "kb")
-	require.Contains(t, addresses(), "10.10.1.51/24")
-	require.NotContains(t, addresses(), "10.10.1.50/24")
+	require.Contains(t, addresses(), "10.10.1.151/24")
+	require.NotContains(t, addresses(), "10.10.1.150/24")
 	r.delete(t, "kb")
 	r.gone(t, 1, "kb")
 }

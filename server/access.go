@@ -114,6 +114,15 @@ func mayClaim(ctx context.Context, role Role, now, r *model.Resource) error {
 	return nil
 }
 
+// lacking is the answer to a caller without a role in a VPC, or with "" in all
+// VPCs. It tells what was asked for, and nothing of what is there.
+func lacking(role Role, vpc string) *Problem {
+	if vpc == "" {
+		return newProblem(slugForbidden, "the role %s is needed in all VPCs: the pattern %s", role, everywhere)
+	}
+	return newProblem(slugForbidden, "the role %s is needed in the VPC %q", role, vpc)
+}
+
 // openPath tells whether a path is for everybody.
 func openPath(path string) bool {
 	switch path {

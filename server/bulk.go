@@ -183,7 +183,7 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 // to be, of any VPC.
 func (s *Server) applyPlan(c *exchange) (*answer, error) {
 	if !mayEverywhere(c, Admin) {
-		return nil, newProblem(slugForbidden, "the role %s is needed in all VPCs", Admin)
+		return nil, lacking(Admin, "")
 	}
 	data, _, err := c.body(planType)
 	if err != nil {
@@ -265,7 +265,7 @@ func (c *exchange) has(role Role) error {
 // without one in all.
 func (c *exchange) inScope(role Role) error {
 	if vpc := c.text("vpc"); vpc != "" && !may(c, role, vpc) || vpc == "" && !mayEverywhere(c, role) {
-		return newProblem(slugForbidden, "the role %s is needed", role)
+		return lacking(role, vpc)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *Server) create(c *exchange, col collection) (*answer, error) {
 		return nil, err
 	}
 	if !may(c, Editor, r.Scope()) {
-		return nil, newProblem(slugForbidden, "the role %s is needed", Editor)
+		return nil, lacking(Editor, r.Scope())
 	}
 	if err := mayClaim(c, Editor, nil, r); err != nil {
 		return nil, err

@@ -124,7 +124,7 @@ func (s *Server) resources(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	if f.VPC != "" && !may(c, Viewer, f.VPC) {
-		return nil, newProblem(slugForbidden, "the role %s is needed", Viewer)
+		return nil, lacking(Viewer, f.VPC)
 	}
 	objects, err := s.engine.Get(c, f)
 	if err != nil {

@@ -66,7 +66,7 @@ func metricsHandler(r *prometheus.Registry) http.Handler {
 func viewersOfAll(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !mayEverywhere(r.Context(), Viewer) {
-			writeProblem(w, newProblem(slugForbidden, "the role %s is needed in all VPCs", Viewer))
+			writeProblem(w, lacking(Viewer, ""))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -167,9 +167,6 @@ func (s *Server) write(c *exchange, e engine.Edit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.wait() != engine.WaitNone {
-		s.refresh(c, &edited.Object)
-	}
 	if edited.Existed {
 		return s.resource(c, edited.Object, http.StatusOK, pending), nil
 	}
@@ -186,11 +183,11 @@ func (s *Server) refresh(c *exchange, o *engine.Object) {
 		return
 	}
 	now, err := s.engine.Get(c, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
-	if err != nil || len(now) != 1 {
+	if err != nil {
 		s.log.InfoContext(c, "the status is that of before the wait", "request", c.id, "error", err)
 		return
 	}
-	if engine.Version(now[0].Resource) == engine.Version(o.Resource) {
+	if len(now) == 1 && engine.Version(now[0].Resource) == engine.Version(o.Resource) {
 		*o = now[0]
 	}
 }
@@ -221,7 +218,11 @@ func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pendin
 	if err != nil {
 		return edited, nil, withResult(err, &edited.Result)
 	}
-	return edited, s.await(c, nbCfg), nil
+	pending := s.await(c, nbCfg)
+	if bump {
+		s.refresh(c, &edited.Object)
+	}
+	return edited, pending, nil
 }
 
 // patch merges a patch into a resource.

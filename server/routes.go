@@ -70,8 +70,11 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := rt.nameable(r); err != nil {
 		return err
 	}
-	if rt.role != "" && !may(r.Context(), rt.role, r.PathValue("vpc")) {
-		return newProblem(slugForbidden, "the role %s is needed", rt.role)
+	if vpc := r.PathValue("vpc"); rt.role != "" && !may(r.Context(), rt.role, vpc) {
+		if vpc == "" && rt.role == Editor {
+			return lacking(Admin, "") // an offering
+		}
+		return lacking(rt.role, vpc)
 	}
 	c, err := rt.read(r, requestID(w))
 	if err != nil {

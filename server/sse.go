@@ -35,7 +35,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if criteria.vpc != "" && !may(r.Context(), Viewer, criteria.vpc) {
-		writeProblem(w, newProblem(slugForbidden, "the role %s is needed in the VPC", Viewer))
+		writeProblem(w, lacking(Viewer, criteria.vpc))
 		return
 	}
 	j, err := h.join(criteria, initial, resume)
@@ -244,7 +244,14 @@ func (s *stream) flush() error {
 	if _, err := s.w.Write(s.buffer.Bytes()); err != nil {
 		return unwritten(err)
 	}
-	return unwritten(s.control.Flush())
+	if err := s.control.Flush(); err != nil {
+		return unwritten(err)
+	}
+	// A deadline that passes while nothing is written ends an HTTP/2 stream too.
+	if err := s.control.SetWriteDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("lifting the bound of the time to write: %w", err)
+	}
+	return nil
 }
 
 // unwritten is what a failure to write means, nil for none.

@@ -80,6 +80,7 @@ type Agent struct {
 	// The connections, of which nbdb makes anew what breaks; sb is to sbRemotes.
 	ovs, sb   *nbdb.Client
 	sbRemotes string
+	lock      *os.File // nil until it was first had
 }
 
 // New prepares an agent; Run runs it.
@@ -128,7 +129,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		return err
 	}
 	defer s.requests.Close()
-	a.o.Log.InfoContext(ctx, "watching", "chassis", s.kernel.chassis, "bridge", s.bridge)
+	a.o.Log.InfoContext(ctx, "watching", "chassis", s.chassis, "bridge", s.bridge)
 	a.metrics.watching.Set(1)
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
@@ -173,6 +174,7 @@ type watch struct {
 	requests *nbdb.Requests
 	kernel   kernel
 	bridge   string
+	chassis  string
 	names    []string // by which OVN knows this chassis
 	poke     chan struct{}
 	began    time.Time
@@ -197,11 +199,14 @@ func (a *Agent) begin(ctx context.Context) (*watch, error) {
 	if err := s.identify(vs); err != nil {
 		return nil, err
 	}
+	if err := a.exclude(s.chassis); err != nil {
+		return nil, err
+	}
 	if err := a.southbound(ctx, vs.ExternalIDs["ovn-remote"]); err != nil {
 		return nil, err
 	}
 	s.sb = a.sb
-	s.requests, err = s.sb.WatchRequests(ctx, s.kernel.chassis, s.changed)
+	s.requests, err = s.sb.WatchRequests(ctx, s.chassis, s.changed)
 	return s, err
 }
 
@@ -234,6 +239,9 @@ func (a *Agent) close() {
 			c.Close()
 		}
 	}
+	if a.lock != nil {
+		_ = a.lock.Close() // the kernel would, in a moment
+	}
 }
 
 // identify finds out which chassis and bridge are meant.
@@ -258,8 +266,8 @@ func (s *watch) identify(vs *nbdb.VSwitch) error {
 			return fmt.Errorf("reading the hostname: %w", err)
 		}
 	}
-	s.names = []string{chassis, hostname}
-	s.kernel = kernel{owner: s.o.Owner, chassis: chassis, netnsDir: s.o.NetnsDir}
+	s.chassis, s.names = chassis, []string{chassis, hostname}
+	s.kernel = kernel{owner: s.o.Owner, netnsDir: s.o.NetnsDir}
 	return nil
 }
 
@@ -282,7 +290,7 @@ func (s *watch) pass(ctx context.Context, full bool) (time.Duration, error) {
 	}
 	want := map[string]*wanted{}
 	for _, r := range requests {
-		if w := wantedOf(r, s.o.Owner); w != nil {
+		if w := wantedOf(r, s.o.Owner, s.chassis); w != nil {
 			want[r.LogicalPort] = w
 		}
 	}

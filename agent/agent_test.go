@@ -53,17 +53,17 @@ func TestWanted(t *testing.T) {
 		}
 		return r
 	}
-	w := wantedOf(ids(), "default")
+	w := wantedOf(ids(), "default", "hv1")
 	require.NoError(t, w.err)
 	require.Equal(t, "shop.web-1", w.Plug.Name)
-	require.Nil(t, wantedOf(ids(), "other"), "another installation's")
-	require.Nil(t, wantedOf(ids(translate.KeySpec, ""), "default"), "somebody else's port")
-	require.Nil(t, wantedOf(ids(translate.KeySpec, `{"metadata":{"name":"web-1","vpc":"shop"},"spec":{"tier":"web"}}`), "default"))
+	require.Nil(t, wantedOf(ids(), "other", "hv1"), "another installation's")
+	require.Nil(t, wantedOf(ids(translate.KeySpec, ""), "default", "hv1"), "somebody else's port")
+	require.Nil(t, wantedOf(ids(translate.KeySpec, `{"metadata":{"name":"web-1","vpc":"shop"},"spec":{"tier":"web"}}`), "default", "hv1"))
 	for _, broken := range []nbdb.Request{
 		ids(translate.KeySpec, `{"metadata":{"name":"web-1","vpc":"shop"},"spec":{"fieldOfTomorrow":1}}`),
 		ids(translate.KeyNet, ""), ids(translate.KeyNet, `{"mtu":1442}`),
 	} {
-		w := wantedOf(broken, "default")
+		w := wantedOf(broken, "default", "hv1")
 		require.Error(t, w.err, "it is kept, and not taken for unwanted")
 		_, err := (&task{want: w}).reconcile(t.Context(), func() {})
 		require.ErrorIs(t, err, w.err)

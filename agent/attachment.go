@@ -43,6 +43,7 @@ const (
 type record struct {
 	Attachment  string             `json:"attachment"`
 	InterfaceID string             `json:"interfaceID"`
+	Chassis     string             `json:"chassis"` // the name that the hypervisor had
 	MAC         model.MAC          `json:"mac"`
 	Plug        model.PlugSpec     `json:"plug"`
 	Net         translate.GuestNet `json:"net"`
@@ -57,12 +58,13 @@ type wanted struct {
 }
 
 // wantedOf is nil for a port that the agent has nothing to do with.
-func wantedOf(r nbdb.Request, owner string) *wanted {
+func wantedOf(r nbdb.Request, owner, chassis string) *wanted {
 	ids := r.ExternalIDs
 	if ids[translate.KeyOwner] != owner || ids[translate.KeySpec] == "" {
 		return nil
 	}
 	w := &wanted{digest: ids[translate.KeyDigest]}
+	w.Chassis = chassis
 	w.InterfaceID, w.Attachment = r.LogicalPort, r.LogicalPort // the name until it is known
 	stored, err := model.ParseStored(model.KindAttachment, []byte(ids[translate.KeySpec]))
 	if err != nil {
@@ -115,7 +117,7 @@ func (p plugged) mine() map[string]string {
 // remade tells whether the interface has to be made anew to become as wanted.
 func (p plugged) remade(w *wanted) bool {
 	was, is := p.record, w.record
-	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Plug.Configure != is.Plug.Configure || was.Attachment != is.Attachment ||
+	return was.Plug.Type != is.Plug.Type || was.Plug.Name != is.Plug.Name || was.Plug.Configure != is.Plug.Configure || was.Attachment != is.Attachment || was.Chassis != is.Chassis ||
 		is.Plug.Type == model.PlugInternal && (was.MAC != is.MAC || was.Net.MTU != is.Net.MTU)
 }
 

@@ -17,12 +17,12 @@ import (
 // kernel makes and removes interfaces in the kernel. All of it can be done
 // again at any point, also after it was broken off at any point.
 type kernel struct {
-	owner, chassis string
-	netnsDir       string
-	userspace      bool // Open vSwitch takes frames from the kernel's interfaces by itself
+	owner     string
+	netnsDir  string
+	userspace bool // Open vSwitch takes frames from the kernel's interfaces by itself
 }
 
-func (k kernel) mark(r record) string { return markOf(k.owner, k.chassis, r.InterfaceID) }
+func (k kernel) mark(r record) string { return markOf(k.owner, r.Chassis, r.InterfaceID) }
 
 // openPatience is how long ovs-vswitchd may take to open an interface, or to
 // make an internal port.
@@ -261,6 +261,9 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 	defer cancel()
 	err := until(ctx, func() (bool, error) {
 		link, err := findLink(&netlink.Handle{}, ifname)
+		if link != nil && !internalPort(link, k.mark(r)) {
+			err = errForeign
+		}
 		return link != nil, err
 	})
 	if err != nil {
@@ -280,6 +283,13 @@ func (k kernel) makeInternal(ctx context.Context, r record, ifname string, old *
 		return fmt.Errorf("marking the interface %s: %w", ifname, err)
 	}
 	return nil
+}
+
+// internalPort tells whether an interface can be an internal port that is the
+// agent's: ovs-vswitchd makes a tap with the userspace datapath.
+func internalPort(link netlink.Link, mark string) bool {
+	alias := link.Attrs().Alias
+	return (alias == "" || alias == mark) && (link.Type() == "openvswitch" || link.Type() == "tuntap")
 }
 
 // until waits for a condition.

@@ -15,6 +15,7 @@ import (
 type Status struct {
 	Attachment string         `json:"attachment"` // VPC/NAME
 	Interface  string         `json:"interface,omitempty"`
+	Netns      string         `json:"netns,omitempty"` // the guest's network namespace
 	Type       model.PlugType `json:"type,omitempty"`
 	State      string         `json:"state"`          // plugging, plugged, unplugging, failed, unplugged
 	Since      time.Time      `json:"since,omitzero"` // of the state
@@ -64,6 +65,9 @@ func (p plugged) status() Status {
 	ids := p.ExternalIDs
 	s := Status{Attachment: p.record.Attachment, Interface: p.Name, Type: p.record.Plug.Type, State: p.state(), Addresses: p.record.Net.Addresses,
 		Lease: leaseOf(ids[idLease]), Error: ids[idError], PostCreate: hookOf(ids[idPostCreate])}
+	if s.Type == model.PlugNetns {
+		s.Netns = p.record.Plug.Name
+	}
 	if len(p.record.Plug.PostDeleteExec) > 0 {
 		s.PostDelete = hookOf(ids[idPostDelete])
 	}

@@ -20,7 +20,7 @@ import (
 func (s *watch) sweep(ctx context.Context, want map[string]*wanted, have map[string][]plugged) error {
 	var errs []error
 	orphan := func(alias string) bool {
-		port, ours := strings.CutPrefix(alias, markPrefix(s.kernel.owner, s.kernel.chassis))
+		port, ours := strings.CutPrefix(alias, markPrefix(s.kernel.owner, s.chassis))
 		if !ours || want[port] != nil || len(have[port]) > 0 || s.queue.busy()[port] {
 			return false
 		}

@@ -90,7 +90,7 @@ func (t *task) reconcile(ctx context.Context, release func()) (changed bool, err
 		return false, err
 	}
 	if !whole || p.state() != statePlugged {
-		return true, t.make(ctx, p, nil, release)
+		return true, t.make(ctx, p, &p.record, release)
 	}
 	if err := t.kernel.up(t.want.record, p.Name); err != nil {
 		return false, err
@@ -124,7 +124,7 @@ func (t *task) confirm(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	if w := wantedOf(*r, t.o.Owner); w == nil {
+	if w := wantedOf(*r, t.o.Owner, t.chassis); w == nil {
 		return nil
 	}
 	for _, name := range t.names {
@@ -222,7 +222,7 @@ func (t *task) name() (string, error) {
 }
 
 // make makes the interface and runs its hook. old is what it was made from
-// before, nil if it wasn't.
+// before, perhaps in part, nil if it wasn't.
 func (t *task) make(ctx context.Context, p plugged, old *record, release func()) error {
 	if p.state() != statePlugging || p.ExternalIDs[idPostCreate] != "" {
 		// It was lost, as by a new start of the hypervisor: that it is made anew

@@ -136,7 +136,7 @@ func parseURL(text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("the server's URL can't be read") // the error would repeat what may hold a password
+		return nil, errors.New("the server's URL can't be read: write it like https://192.0.2.1:8443") // the error would repeat what may hold a password
 	case base.User != nil:
 		return nil, fmt.Errorf("the server's URL %s holds a user or password: give a token instead", base.Redacted())
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "":

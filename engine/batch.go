@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
@@ -17,7 +18,20 @@ type batch struct {
 	outcomes []outcome   // one for each edit
 	tries    [][]outcome // those of attempts that may have landed in part
 	world    *world      // as the present attempt has read it
+	requests map[requestKey]model.ID
 	attempt  int
+}
+
+// requestKey is what marks the request that created a resource of a kind: the
+// first word of Resource.Request.
+type requestKey struct {
+	kind model.Kind
+	key  string
+}
+
+func requestKeyOf(r *model.Resource) requestKey {
+	key, _, _ := strings.Cut(r.Request, " ")
+	return requestKey{r.Kind, key}
 }
 
 // errLater says of an edit that it waits until the others are done: a removal
@@ -62,7 +76,12 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.world, b.attempt = w, attempt
+	b.world, b.attempt, b.requests = w, attempt, map[requestKey]model.ID{}
+	for id, r := range w.resources {
+		if r.Request != "" {
+			b.requests[requestKeyOf(r)] = id
+		}
+	}
 	b.recognise()
 	open := b.ask()
 	if err := b.engine.readNames(ctx, w, b.names(open)); err != nil {
@@ -145,6 +164,8 @@ func (b *batch) ask() []int {
 			err = fmt.Errorf("an edit of %s makes it %s", x.ID, next.ID())
 		case !model.ValidRequest(next.Request):
 			err = fmt.Errorf("%s: %q can't mark a request", x.ID, next.Request)
+		case now == nil && next.Request != "":
+			err = b.request(next)
 		}
 		*o = outcome{before: now, err: err, unsure: o.unsure}
 		if err != nil {
@@ -157,6 +178,16 @@ func (b *batch) ask() []int {
 		open = append(open, i)
 	}
 	return open
+}
+
+// request notes what a request creates; it can't create a second resource.
+func (b *batch) request(r *model.Resource) error {
+	key := requestKeyOf(r)
+	if id, known := b.requests[key]; known && id != r.ID() {
+		return &RepeatedError{id}
+	}
+	b.requests[key] = r.ID()
+	return nil
 }
 
 // names are those of ports that are new, or of port groups with new resources.

@@ -145,8 +145,10 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 				if err != nil {
 					return err
 				}
-				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s",
-					n.name, row.Table(), owner), n.fix).Coded(model.CodeTaken))
+				found := r.Fault(n.field, fmt.Sprintf("the name %q is taken by a row of %s of %s", n.name, row.Table(), owner), n.fix).
+					Coded(model.CodeTaken)
+				found.Reveals, _ = strings.CutPrefix(owner, ofVPC)
+				d.found = append(d.found, found)
 			}
 			if t := reserved[n.name]; t != nil && r.Kind == model.KindAttachment {
 				d.found = append(d.found, r.Fault(n.field, fmt.Sprintf("the name %q belongs to the router port of %s", n.name, t.ID()), n.fix).
@@ -199,6 +201,9 @@ func (d *desire) made(r *model.Resource, row nbdb.UUID) bool {
 	return err == nil && slices.ContainsFunc(f.Rows, func(x nbdb.Row) bool { return x.ID() == row })
 }
 
+// ofVPC stands before the name of the VPC whose a row is.
+const ofVPC = "VPC "
+
 // ownerOf says whose a row is. One of the VPC itself was not there when the
 // VPC was read: a *nbdb.ConflictError.
 func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, vpc string) (string, error) {
@@ -216,7 +221,7 @@ func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, vpc string) (string, e
 	case owner == e.Owner && full.IDs()[translate.KeyVPC] == vpc:
 		return "", &nbdb.ConflictError{What: full.IDs()[translate.KeyKey] + " exists by now"}
 	case owner == e.Owner:
-		return "VPC " + full.IDs()[translate.KeyVPC], nil
+		return ofVPC + full.IDs()[translate.KeyVPC], nil
 	default:
 		return "the installation " + strconv.Quote(owner), nil
 	}

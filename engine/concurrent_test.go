@@ -155,7 +155,9 @@ func TestOverlappingTiersAtOnce(t *testing.T) {
 // against each other and against plain allocations.
 func TestFixedClaimsAtOnce(t *testing.T) {
 	f := newFixture(t, false)
-	f.apply(vpc("shop", "10.0.0.0/16, 2001:db8::/48") + tier("shop", "web", "10.0.0.0/27, 2001:db8::/64"))
+	// Reserved: or else a writer without a claim might be given what others claim.
+	f.apply(vpc("shop", "10.0.0.0/16, 2001:db8::/48") +
+		tierWith("shop", "web", "cidrs: [10.0.0.0/27, 2001:db8::/64], reserved: [10.0.0.9-10.0.0.20]"))
 	const writers = 12
 	errs := make([]error, writers)
 	var wg sync.WaitGroup

@@ -86,6 +86,14 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
 
+// RepeatedError says that a request has created another resource already, by
+// the first word of its mark (model.Resource.Request).
+type RepeatedError struct {
+	ID model.ID // that one
+}
+
+func (e *RepeatedError) Error() string { return "the same request has created " + e.ID.String() }
+
 // stale tells whether an error of a commit means: read again, plan again. A
 // name or a reference that is refused at the commit was fine when the plan was
 // made, so it has changed too.

@@ -360,7 +360,7 @@ func ParseLabels(selector string) (map[string]string, error) {
 			continue
 		}
 		k, v, ok := strings.Cut(part, "=")
-		if !ok || k == "" {
+		if !ok || k == "" || strings.HasSuffix(k, "!") {
 			return nil, fmt.Errorf("the label selector %q is not of the form key=value,key=value", selector)
 		}
 		out[k] = strings.TrimPrefix(v, "=")

@@ -32,6 +32,18 @@ type Diagnostic struct {
 	// Against is another resource of the input without which there were no
 	// fault, if it is one such.
 	Against ID `json:"-"`
+	// Reveals is another VPC that the problem names, "" for none: not everybody
+	// may know of it.
+	Reveals string `json:"-"`
+}
+
+// Discreet is the diagnostic without the name of the VPC that it reveals.
+func (d Diagnostic) Discreet() Diagnostic {
+	if d.Reveals != "" {
+		d.Problem = strings.ReplaceAll(d.Problem, "VPC "+d.Reveals, "another VPC")
+		d.Reveals = ""
+	}
+	return d
 }
 
 // Coded is the diagnostic with a code.

@@ -65,7 +65,9 @@ func (r *jsonReader) value() (*yaml.Node, error) {
 	case json.Delim:
 		return node, r.collection(node, value)
 	case string:
-		node.Tag, node.Value = "!!str", value
+		if node.Tag, node.Value = "!!str", value; value == "<<" {
+			node.Style = yaml.DoubleQuotedStyle // plain it is YAML's sign to merge
+		}
 	case json.Number:
 		node.Value = value.String()
 	case bool:

@@ -318,6 +318,13 @@ func requireRoundTrip(t require.TestingT, set *model.Set) {
 	}
 }
 
+// YAML's sign to merge is a text as any other where a text is wanted.
+func TestMergeSign(t *testing.T) {
+	set, found := model.Load(model.Input{Data: []byte(`{"apiVersion": "ovn-vpc/v1", "kind": "ACL", "metadata": {"name": "a", "vpc": "shop"}, "spec": {"rules": [{"description": "<<"}]}}`)})
+	require.Empty(t, found)
+	requireRoundTrip(t, set)
+}
+
 // Wherever JSON is cut off, it is told: nothing of it passes for the whole.
 func TestCutJSON(t *testing.T) {
 	whole := `{"apiVersion": "ovn-vpc/v1", "kind": "VPC", "metadata": {"name": "shop", "labels": {"a": "b"}}, "spec": {"cidrs": ["10.0.0.0/16", "10.1.0.0/16"]}}`

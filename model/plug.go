@@ -72,6 +72,9 @@ func (p *PlugSpec) check(c *checker, chassis string) {
 		}
 	case PlugTap, PlugInternal:
 		c.optional(field+".name", p.Name, plugName("an interface", maxIfNameLen))
+		if p.Name == "all" || p.Name == "default" {
+			c.fault(field+".name", quote(p.Name)+" stands for interfaces in general in the kernel's settings", "choose another")
+		}
 		if p.Configure != "" {
 			c.fault(field+".configure", "is for the type netns alone", "remove it, or use the type netns")
 		}

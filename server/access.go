@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // Role is what a caller may do in the VPCs that are its own.
@@ -87,6 +89,38 @@ func may(ctx context.Context, role Role, vpc string) bool { return principalOf(c
 func mayEverywhere(ctx context.Context, role Role) bool {
 	p := principalOf(ctx)
 	return p.Role.has(role) && slices.Contains(p.VPCs, everywhere)
+}
+
+// mayClaim is an error where a resource gets an interface ID that reads VPC/NAME,
+// as an attachment of that VPC has it by default, and the caller lacks the role
+// there: a hypervisor would plug that VPC's guest into this one. now is the resource
+// as it is, nil for none.
+func mayClaim(ctx context.Context, role Role, now, r *model.Resource) error {
+	interfaceID := func(r *model.Resource) string {
+		if r == nil {
+			return ""
+		}
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok {
+			return ""
+		}
+		return spec.InterfaceID
+	}
+	id := interfaceID(r)
+	vpc, _, form := strings.Cut(id, "/")
+	if form && vpc != r.Metadata.VPC && id != interfaceID(now) && labels().MatchString(vpc) && !may(ctx, role, vpc) {
+		return newProblem(slugForbidden, "the interface ID %q has the form of another VPC's: the role %s is needed there", id, role)
+	}
+	return nil
+}
+
+// lacking is the answer to a caller without a role in a VPC, or with "" in all
+// VPCs. It tells what was asked for, and nothing of what is there.
+func lacking(role Role, vpc string) *Problem {
+	if vpc == "" {
+		return newProblem(slugForbidden, "the role %s is needed in all VPCs: the pattern %s", role, everywhere)
+	}
+	return newProblem(slugForbidden, "the role %s is needed in the VPC %q", role, vpc)
 }
 
 // openPath tells whether a path is for everybody.

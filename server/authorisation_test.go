@@ -66,6 +66,7 @@ func TestAuthorisation(t *testing.T) {
 	viewers := []string{"viewer-of-shop", "editor-of-shop", "admin-of-shop", "viewer-of-all", "editor-of-all", "admin-of-all"}
 	editors := []string{"editor-of-shop", "admin-of-shop", "editor-of-all", "admin-of-all"}
 	admins := []string{"admin-of-shop", "admin-of-all"}
+	changers := append([]string{"editor-of-another"}, editors...)
 	watchers := []string{"viewer-of-all", "editor-of-all", "admin-of-all"}
 	anybody := append([]string{"editor-of-another"}, viewers...)
 	everybody := append([]string{""}, anybody...)
@@ -95,8 +96,8 @@ func TestAuthorisation(t *testing.T) {
 		"POST /v1/vpcs":                        {{"", vpc, editors}},
 		"POST /v1/validate":                    {{"", vpc, viewers}, {"", offering, anybody}},
 		"POST /v1/plan":                        {{"", vpc, viewers}},
-		"POST /v1/apply":                       {{"", vpc, editors}, {"", offering, []string{"admin-of-all"}}},
-		"POST /v1/delete":                      {{"", `{"items": [{"kind": "VPC", "name": "shop"}]}`, editors}, {"", `{"items": [{"kind": "VPCOffering", "name": "shop"}]}`, []string{"admin-of-all"}}},
+		"POST /v1/apply":                       {{"", vpc, editors}, {"", offering, []string{"admin-of-all"}}, {"/v1/apply?wait=sb&timeout=1ms", `{"items": []}`, changers}},
+		"POST /v1/delete":                      {{"/v1/delete?wait=sb&timeout=1ms", `{"items": []}`, changers}, {"", `{"items": [{"kind": "VPC", "name": "shop"}]}`, editors}, {"", `{"items": [{"kind": "VPCOffering", "name": "shop"}]}`, []string{"admin-of-all"}}},
 		"GET /v1/export":                       {{"", "", watchers}, {"/v1/export?vpc=shop", "", viewers}},
 		"GET /v1/reach":                        {{"", "", watchers}, {"/v1/reach?vpc=shop", "", viewers}},
 		"POST /v1/reach":                       {{"", vpc, viewers}, {"/v1/reach?vpc=other", vpc, append([]string{"admin-of-shop"}, watchers...)}},
@@ -171,9 +172,43 @@ func TestOthersVPCsDoNotShow(t *testing.T) {
 	there := f.call("GET", "/v1/vpcs/theirs", "", mine...).problem(403, "forbidden")
 	absent := f.call("GET", "/v1/vpcs/absent", "", mine...).problem(403, "forbidden")
 	there.Instance, absent.Instance = "", ""
+	absent.Detail = strings.ReplaceAll(absent.Detail, "absent", "theirs") // which the caller has said
 	require.Equal(t, absent, there)
 	f.call("POST", "/v1/vpcs", `{"spec": {"cidrs": ["10.0.0.0/8"]}}`, mine...).problem(403, "forbidden")
 	f.call("POST", "/v1/vpcs", `{"metadata": {"name": "mine-2"}, "spec": {"cidrs": ["10.0.0.0/8"]}}`, mine...).is(201)
+
+	// Nor among those who use an offering.
+	f.call("PUT", "/v1/offerings/small", `{"spec": {"capabilities": {"distributedRouting": true}}}`, all...).is(200)
+	for _, vpc := range []string{"mine", "theirs"} {
+		f.call("PATCH", "/v1/vpcs/"+vpc, `{"spec": {"offering": "small"}}`, all...).is(200)
+	}
+	require.Equal(t, []any{"mine", "theirs"}, f.call("GET", "/v1/offerings/small", "", all...).document().Status["usedBy"])
+	require.Equal(t, []any{"mine"}, f.call("GET", "/v1/offerings/small", "", mine...).document().Status["usedBy"])
+	for _, list := range []string{"/v1/offerings", "/v1/resources?kind=offerings"} {
+		require.Contains(t, f.call("GET", list, "", all...).text, "theirs")
+		require.NotContains(t, f.call("GET", list, "", mine...).text, "theirs")
+	}
+
+	// Nor can an interface of theirs be taken, whether or not it is there.
+	f.call("PUT", "/v1/vpcs/theirs/attachments/vm", `{"spec": {"tier": "web"}}`, all...).is(201)
+	for _, id := range []string{"theirs/vm", "theirs/absent", "absent/vm"} {
+		claim := `{"spec": {"tier": "web", "interfaceID": "` + id + `"}}`
+		f.call("PUT", "/v1/vpcs/mine/attachments/vm", claim, mine...).problem(403, "forbidden")
+		f.call("POST", "/v1/vpcs/mine/attachments", claim, mine...).problem(403, "forbidden")
+		for _, path := range []string{"/v1/apply", "/v1/plan", "/v1/validate"} {
+			f.call("POST", path, `{"apiVersion": "ovn-vpc/v1", "kind": "Attachment", "metadata": {"name": "vm", "vpc": "mine"}, `+claim[1:], mine...).problem(403, "forbidden")
+		}
+	}
+	f.call("PUT", "/v1/vpcs/mine/attachments/vm", `{"spec": {"tier": "web", "interfaceID": "mine/other"}}`, mine...).is(201)
+	f.call("PATCH", "/v1/vpcs/mine/attachments/vm", `{"spec": {"interfaceID": "theirs/absent"}}`, mine...).problem(403, "forbidden")
+	f.call("PATCH", "/v1/vpcs/mine/attachments/vm", `{"spec": {"interfaceID": "theirs/absent"}}`, all...).is(200)
+	f.call("PATCH", "/v1/vpcs/mine/attachments/vm", `{"spec": {"hostname": "vm"}}`, mine...).is(200)
+
+	// Who has a name that is neither's by its form is not told.
+	const uuid = `{"spec": {"tier": "web", "interfaceID": "0bdf1f2e-54a4-4fb1-a27b-7de4c1ab0001"}}`
+	f.call("PUT", "/v1/vpcs/theirs/attachments/uuid", uuid, all...).is(201)
+	require.NotContains(t, f.call("PUT", "/v1/vpcs/mine/attachments/uuid", uuid, mine...).is(409).text, "theirs")
+	require.Contains(t, f.call("PUT", "/v1/vpcs/mine/attachments/uuid", uuid, all...).is(409).text, "theirs")
 
 	// One caller's key is not another's.
 	body := `{"spec": {"tier": "web"}}`

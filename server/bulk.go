@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"maps"
+	"mime"
 	"net/http"
 	"slices"
 
@@ -101,6 +102,9 @@ func (c *exchange) documents(role Role) (*model.Set, model.Diagnostics, error) {
 		if !may(c, role, r.Scope()) {
 			return nil, nil, newProblem(slugForbidden, "the role %s is needed in every VPC of the documents", role)
 		}
+		if err := mayClaim(c, role, nil, r); err != nil {
+			return nil, nil, err
+		}
 	}
 	return set, found, nil
 }
@@ -175,7 +179,10 @@ func (s *Server) plan(c *exchange) (*answer, error) {
 }
 
 func (s *Server) apply(c *exchange) (*answer, error) {
-	if kind := c.request.Header.Get("Content-Type"); kind == planType {
+	if err := c.has(Editor); err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type")); kind == planType {
 		return s.applyPlan(c)
 	}
 	named, err := c.openings()
@@ -202,7 +209,7 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 // to be, of any VPC.
 func (s *Server) applyPlan(c *exchange) (*answer, error) {
 	if !mayEverywhere(c, Admin) {
-		return nil, newProblem(slugForbidden, "the role %s is needed in all VPCs", Admin)
+		return nil, lacking(Admin, "")
 	}
 	data, _, err := c.body(planType)
 	if err != nil {
@@ -249,6 +256,9 @@ func withResult(err error, result *engine.Result) error {
 
 func (s *Server) delete(c *exchange) (*answer, error) {
 	var request deleteRequest
+	if err := c.has(Editor); err != nil {
+		return nil, err
+	}
 	if err := c.decode(&request); err != nil {
 		return nil, err
 	}
@@ -275,11 +285,20 @@ func (s *Server) delete(c *exchange) (*answer, error) {
 	return s.result(c, result, err)
 }
 
+// has is an error for a caller that has the role nowhere: even nothing to do may
+// be waited for, which writes to the database.
+func (c *exchange) has(role Role) error {
+	if !principalOf(c).Role.has(role) {
+		return newProblem(slugForbidden, "the role %s is needed", role)
+	}
+	return nil
+}
+
 // inScope tells whether the caller has the role in the VPC of the query, or
 // without one in all.
 func (c *exchange) inScope(role Role) error {
 	if vpc := c.text("vpc"); vpc != "" && !may(c, role, vpc) || vpc == "" && !mayEverywhere(c, role) {
-		return newProblem(slugForbidden, "the role %s is needed", role)
+		return lacking(role, vpc)
 	}
 	return nil
 }

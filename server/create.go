@@ -56,7 +56,10 @@ func (s *Server) create(c *exchange, col collection) (*answer, error) {
 		return nil, err
 	}
 	if !may(c, Editor, r.Scope()) {
-		return nil, newProblem(slugForbidden, "the role %s is needed", Editor)
+		return nil, lacking(Editor, r.Scope())
+	}
+	if err := mayClaim(c, Editor, nil, r); err != nil {
+		return nil, err
 	}
 	if r.Request, err = requestOf(key, r); err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func (s *Server) create(c *exchange, col collection) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := s.resource(edited.Object, http.StatusCreated, pending)
+	a := s.resource(c, edited.Object, http.StatusCreated, pending)
 	a.header["Location"] = location(r.ID())
 	if edited.Existed {
 		a.header[replayHeader] = "true"

@@ -70,6 +70,10 @@ func TestIdempotencyKey(t *testing.T) {
 	f.call("POST", attachments, named, "Idempotency-Key", "named").is(201)
 	require.Equal(t, "true", f.call("POST", attachments, named, "Idempotency-Key", "named").is(201).header.Get("Idempotency-Replayed"))
 	f.call("POST", attachments, named, "Idempotency-Key", "another").problem(409, "exists")
+	renamed := `{"metadata": {"name": "web-2"}, "spec": {"tier": "web"}}`
+	f.call("POST", attachments, renamed, "Idempotency-Key", "named").problem(422, "key-reused")
+	f.call("POST", attachments, body, "Idempotency-Key", "named").problem(422, "key-reused")
+	f.call("POST", "/v1/vpcs/shop/tiers", `{"spec": {"cidrs": ["10.10.77.0/24"]}}`, "Idempotency-Key", "named").is(201)
 	f.call("POST", attachments, body, "Idempotency-Key", strings.Repeat("k", 256)).problem(400, "malformed")
 	f.call("POST", attachments, body, "Idempotency-Key", "a\tb").problem(400, "malformed")
 	f.noDrift()

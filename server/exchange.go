@@ -77,7 +77,7 @@ func (c *exchange) labels() (map[string]string, error) {
 
 // read reads the query of a request and what type it accepts.
 func (rt *route) read(r *http.Request, id string) (*exchange, error) {
-	c := &exchange{Context: r.Context(), request: r, id: id, query: map[string]any{}}
+	c := &exchange{Context: r.Context(), request: r, id: id}
 	switch accept := r.Header.Get("Accept"); {
 	case accept == "":
 	default:
@@ -88,26 +88,36 @@ func (rt *route) read(r *http.Request, id string) (*exchange, error) {
 			return nil, newProblem(slugNotAcceptable, "answers are %s or %s", jsonType, yamlType)
 		}
 	}
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	var err error
+	if c.query, err = readQuery(r.URL.RawQuery, rt.params); err != nil {
+		return nil, err
+	}
+	if timeout, err := time.ParseDuration(c.text("timeout")); err == nil && timeout > maxWait {
+		return nil, newProblem(slugMalformed, "the timeout can't be more than %s", maxWait)
+	}
+	return c, nil
+}
+
+// readQuery are the parameters of a query, in their types.
+func readQuery(raw string, params []*huma.Param) (map[string]any, error) {
+	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, newProblem(slugMalformed, "the query can't be read: %s", err)
 	}
+	query := map[string]any{}
 	for name, given := range values {
-		i := slices.IndexFunc(rt.params, func(p *huma.Param) bool { return p.In == "query" && p.Name == name })
+		i := slices.IndexFunc(params, func(p *huma.Param) bool { return p.In == "query" && p.Name == name })
 		if i < 0 {
 			return nil, newProblem(slugMalformed, "there is no query parameter %q here", name)
 		}
 		if len(given) > 1 {
 			return nil, newProblem(slugMalformed, "the query parameter %s is given %d times", name, len(given))
 		}
-		if c.query[name], err = parameter(rt.params[i], given[0]); err != nil {
+		if query[name], err = parameter(params[i], given[0]); err != nil {
 			return nil, err
 		}
 	}
-	if timeout, err := time.ParseDuration(c.text("timeout")); err == nil && timeout > maxWait {
-		return nil, newProblem(slugMalformed, "the timeout can't be more than %s", maxWait)
-	}
-	return c, nil
+	return query, nil
 }
 
 // parameter is a query parameter's value in the type that it is documented with.
@@ -212,12 +222,46 @@ func (c *exchange) decode(value any) error {
 }
 
 func decodeStrictly(data []byte, value any) error {
+	if err := unambiguous(data); err != nil {
+		return err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(value); err != nil {
 		return newProblem(slugInvalid, "the body is not as it has to be: %s", err)
 	}
 	return nil
+}
+
+// unambiguous refuses JSON with a key twice in one object: decoders would take
+// the last one without a word.
+func unambiguous(data []byte) error { return distinct(json.NewDecoder(bytes.NewReader(data))) }
+
+// distinct reads one value.
+func distinct(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil || token != json.Delim('{') && token != json.Delim('[') {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if token == json.Delim('{') {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ := key.(string)
+			if seen[name] {
+				return newProblem(slugInvalid, "the key %q is given twice in one object", name)
+			}
+			seen[name] = true
+		}
+		if err := distinct(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // the end
+	return err
 }
 
 const (

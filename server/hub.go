@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
@@ -39,6 +41,7 @@ type hub struct {
 	log     *slog.Logger
 	now     func() time.Time
 	done    chan struct{} // closed by close
+	params  []*huma.Param // of the watch
 
 	mu       sync.Mutex
 	state    map[model.ID]*engine.Object
@@ -58,7 +61,7 @@ type change struct {
 
 func newHub(o Options, m *metrics) *hub {
 	b := defaultBounds()
-	h := &hub{bounds: b, epoch: fmt.Sprintf("%016x", o.Rand()), metrics: m, log: o.Log, now: o.Now, done: make(chan struct{}),
+	h := &hub{bounds: b, epoch: fmt.Sprintf("%016x", o.Rand()), metrics: m, log: o.Log, now: o.Now, done: make(chan struct{}), params: watchParams(),
 		state: map[model.ID]*engine.Object{}, recent: make([]change, b.changes), watchers: map[*watcher]struct{}{}, watching: map[string]int{},
 		fault: errors.New("the northbound database has not been read yet")}
 	m.levels.of(h, o.Engine)

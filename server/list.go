@@ -124,7 +124,7 @@ func (s *Server) resources(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	if f.VPC != "" && !may(c, Viewer, f.VPC) {
-		return nil, newProblem(slugForbidden, "the role %s is needed", Viewer)
+		return nil, lacking(Viewer, f.VPC)
 	}
 	objects, err := s.engine.Get(c, f)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Server) page(c *exchange, objects []engine.Object, builtins bool) (*ans
 			list.Continue = continuation(list.Items[limit-1])
 			break
 		}
-		list.Items = append(list.Items, model.Envelope(o.Resource, o.Status))
+		list.Items = append(list.Items, shown(principalOf(c), &o))
 		if c.flag("managers") {
 			list.Managers = append(list.Managers, o.Resource.Manager)
 		}

@@ -44,7 +44,7 @@ func TestLists(t *testing.T) {
 	} {
 		require.Equal(t, want, f.call("GET", "/v1/resources?"+query, "").is(200).names(), query)
 	}
-	for _, query := range []string{"labels=x", "limit=0", "limit=1001", "limit=x", "limit=", "continue=x", "continue=eA", "up=yes", "kind=nothing", "vpc=A", "builtin=true"} {
+	for _, query := range []string{"labels=x", "labels=env!=prod", "limit=0", "limit=1001", "limit=x", "limit=", "continue=x", "continue=eA", "up=yes", "kind=nothing", "vpc=A", "builtin=true"} {
 		f.call("GET", "/v1/resources?"+query, "").problem(400, "malformed")
 	}
 }

@@ -91,7 +91,8 @@ type gate struct {
 	origin *http.CrossOriginProtection
 }
 
-// ServeHTTP is a negroni.Handler.
+// ServeHTTP is a negroni.Handler. It comes before the caller is known: also who is
+// refused can't keep the server waiting for a body.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 	if err := g.origin.Check(r); err != nil {
 		writeProblem(w, newProblem(slugForbidden, "a browser calls for a page of another origin"))
@@ -104,17 +105,14 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	control := http.NewResponseController(w)
-	if r.URL.Path == watchPath {
-		setDeadlines(control, time.Time{}, time.Time{})
-		next(w, r)
-		return
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout+waitTimeout(r.URL.Query()))
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	setDeadlines(control, deadline, deadline.Add(writeTimeout))
-	next(w, r.WithContext(ctx))
+	setDeadlines(http.NewResponseController(w), deadline, deadline.Add(writeTimeout))
+	if r.URL.Path != watchPath { // a stream that begins frees itself from the rest
+		r = r.WithContext(ctx)
+	}
+	next(w, r)
 }
 
 // setDeadlines bounds reading and writing where the connection can be bounded;

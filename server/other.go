@@ -6,6 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/urfave/negroni/v3"
 )
 
 // otherRoutes are those that answer with something else than resources: they
@@ -25,7 +26,7 @@ func (s *Server) otherRoutes(rs *routes, o Options) {
 		{route{path: "/docs", summary: "This document, to be read", responses: ok(text()), media: []string{"text/html"}, open: true}, http.HandlerFunc(serveDocs)},
 		{route{path: "/metrics", summary: "Metrics in a format of Prometheus, for viewers of all VPCs", responses: ok(text()), media: []string{"text/plain"},
 			problems: []int{http.StatusUnauthorized, http.StatusForbidden}}, viewersOfAll(metricsHandler(o.Metrics))},
-		{watchRoute(), s.hub},
+		{watchRoute(s.hub.params), s.hub},
 	} {
 		rt.method, rt.tag = http.MethodGet, "server"
 		if rt.id == "" {
@@ -36,12 +37,20 @@ func (s *Server) otherRoutes(rs *routes, o Options) {
 	}
 }
 
-// watchRoute documents the watch.
-func watchRoute() route {
+// watchParams are those of the watch.
+func watchParams() []*huma.Param {
 	params := []*huma.Param{vpcParam(), query("kind", "only this kind, in singular or plural", text()), query("tier", "only attachments of this tier", text()),
 		query("chassis", "only attachments that ask for this chassis", text()), query("labels", "only with these labels: key=value,key=value", text()),
 		query("initial", "false: without the state at the beginning", flag()), query("lastEventId", "as the header Last-Event-ID", text()),
 		header("Last-Event-ID", "go on after this event, as a client does that connects again")}
+	for _, p := range params {
+		p.Schema.PrecomputeMessages()
+	}
+	return params
+}
+
+// watchRoute documents the watch.
+func watchRoute(params []*huma.Param) route {
 	return route{path: watchPath, id: "watch", summary: "Follow what changes, as server-sent events",
 		description: "Events added, modified and deleted have the whole resource. The state comes first, as added, then synced. " +
 			"After reset all comes again: the server could not go on after Last-Event-ID. A client that reads too slowly is disconnected.",
@@ -57,7 +66,7 @@ func metricsHandler(r *prometheus.Registry) http.Handler {
 func viewersOfAll(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !mayEverywhere(r.Context(), Viewer) {
-			writeProblem(w, newProblem(slugForbidden, "the role %s is needed in all VPCs", Viewer))
+			writeProblem(w, lacking(Viewer, ""))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -72,5 +81,5 @@ func (s *Server) Probes() http.Handler {
 	mux.HandleFunc("GET /readyz", s.hub.readyz)
 	mux.HandleFunc("GET /version", versionz(s.version))
 	mux.Handle("GET /metrics", metricsHandler(s.metrics))
-	return mux
+	return negroni.New(&gate{origin: http.NewCrossOriginProtection()}, negroni.Wrap(mux))
 }

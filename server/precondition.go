@@ -25,23 +25,24 @@ type preconditions struct {
 	match, noneMatch condition
 }
 
-const entityTag = `(W/)?"([^"\x00-\x20\x7f]*)"`
+const entityTag = `(?:W/)?"([^"\x00-\x20\x7f]*)"`
 
 var (
 	entityTags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(entityTag) })
 	tagList    = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^` + entityTag + `([ \t]*,[ \t]*` + entityTag + `)*$`)
+		return regexp.MustCompile(`^[ \t,]*` + entityTag + `([ \t]*,[ \t,]*` + entityTag + `)*[ \t,]*$`)
 	})
 )
 
-// conditionOf reads a header of entity tags. Weak ones are left out of the tags:
-// none of ours is weak, and If-Match compares strongly.
-func conditionOf(h http.Header, name string) (condition, error) {
-	text := strings.TrimSpace(strings.Join(h.Values(name), ", "))
-	switch text {
-	case "":
+// conditionOf reads a header of entity tags. Where comparison is strong weak ones
+// are left out of the tags: none of ours is weak. A header that is there and empty
+// is refused, since its sender means to assume something.
+func conditionOf(h http.Header, name string, weakly bool) (condition, error) {
+	if len(h.Values(name)) == 0 {
 		return condition{}, nil
-	case "*":
+	}
+	text := strings.TrimSpace(strings.Join(h.Values(name), ", "))
+	if text == "*" {
 		return condition{given: true, any: true}, nil
 	}
 	if !tagList().MatchString(text) {
@@ -49,16 +50,16 @@ func conditionOf(h http.Header, name string) (condition, error) {
 	}
 	c := condition{given: true}
 	for _, tag := range entityTags().FindAllStringSubmatch(text, -1) {
-		if tag[1] == "" {
-			c.tags = append(c.tags, tag[2])
+		if weakly || !strings.HasPrefix(tag[0], "W/") {
+			c.tags = append(c.tags, tag[1])
 		}
 	}
 	return c, nil
 }
 
 func preconditionsOf(h http.Header) (p preconditions, err error) {
-	if p.match, err = conditionOf(h, "If-Match"); err == nil {
-		p.noneMatch, err = conditionOf(h, "If-None-Match")
+	if p.match, err = conditionOf(h, "If-Match", false); err == nil {
+		p.noneMatch, err = conditionOf(h, "If-None-Match", true)
 	}
 	return p, err
 }

@@ -109,6 +109,7 @@ func problemOf(err error) *Problem {
 	var problem *Problem
 	var invalid *engine.InvalidError
 	var missing *engine.NotFoundError
+	var repeated *engine.RepeatedError
 	var conflict *engine.ConflictError
 	switch {
 	case errors.As(err, &problem):
@@ -118,6 +119,8 @@ func problemOf(err error) *Problem {
 		return invalidProblem(invalid.Diagnostics)
 	case errors.As(err, &missing):
 		return newProblem(slugNotFound, "%s", missing)
+	case errors.As(err, &repeated):
+		return newProblem(slugKeyReused, "the key has created %s", repeated.ID)
 	case engine.UnknownOutcome(err):
 		return newProblem(slugTimeout, "%s", err)
 	case errors.As(err, &conflict):
@@ -148,6 +151,21 @@ func invalidProblem(found model.Diagnostics) *Problem {
 	p := newProblem(kind, "%s", (&engine.InvalidError{Diagnostics: found}).Error())
 	p.Diagnostics = found
 	return p
+}
+
+// discreet leaves out the names of VPCs that the caller may not know of.
+func (p *Problem) discreet(known func(vpc string) bool) {
+	reveals := func(d model.Diagnostic) bool { return d.Reveals != "" && !known(d.Reveals) }
+	if !slices.ContainsFunc(p.Diagnostics, reveals) {
+		return
+	}
+	p.Diagnostics = slices.Clone(p.Diagnostics)
+	for i, d := range p.Diagnostics {
+		if reveals(d) {
+			p.Diagnostics[i] = d.Discreet()
+		}
+	}
+	p.Detail = (&engine.InvalidError{Diagnostics: p.Diagnostics}).Error()
 }
 
 func writeProblem(w http.ResponseWriter, p *Problem) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -121,13 +122,24 @@ func (s *Server) get(c *exchange, col collection) (*answer, error) {
 	if len(found) == 0 {
 		return nil, &engine.NotFoundError{ID: id}
 	}
-	return s.resource(found[0], http.StatusOK, nil), nil
+	return s.resource(c, found[0], http.StatusOK, nil), nil
+}
+
+// shown is a resource as somebody may see it: of the VPCs that use an offering
+// those alone that they may view.
+func shown(who Principal, o *engine.Object) model.Document {
+	status := o.Status
+	if offering, ok := status.(*engine.OfferingStatus); ok {
+		users := slices.DeleteFunc(slices.Clone(offering.UsedBy), func(vpc string) bool { return !who.may(Viewer, vpc) })
+		status = &engine.OfferingStatus{UsedBy: users}
+	}
+	return model.Envelope(o.Resource, status)
 }
 
 // resource is the answer that shows a resource.
-func (s *Server) resource(o engine.Object, status int, pending *engine.Pending) *answer {
+func (s *Server) resource(c *exchange, o engine.Object, status int, pending *engine.Pending) *answer {
 	return &answer{status: statusOf(pending, status), header: map[string]string{"ETag": `"` + engine.Version(o.Resource) + `"`},
-		body: resourceBody{model.Envelope(o.Resource, o.Status), pending}}
+		body: resourceBody{shown(principalOf(c), &o), pending}}
 }
 
 // put creates or replaces a resource.
@@ -145,7 +157,7 @@ func (s *Server) put(c *exchange, col collection) (*answer, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
 		}
-		return r, nil
+		return r, mayClaim(c, Editor, now, r)
 	}})
 }
 
@@ -155,13 +167,10 @@ func (s *Server) write(c *exchange, e engine.Edit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.wait() != engine.WaitNone {
-		s.refresh(c, &edited.Object)
-	}
 	if edited.Existed {
-		return s.resource(edited.Object, http.StatusOK, pending), nil
+		return s.resource(c, edited.Object, http.StatusOK, pending), nil
 	}
-	a := s.resource(edited.Object, http.StatusCreated, pending)
+	a := s.resource(c, edited.Object, http.StatusCreated, pending)
 	a.header["Location"] = location(e.ID)
 	return a, nil
 }
@@ -174,11 +183,11 @@ func (s *Server) refresh(c *exchange, o *engine.Object) {
 		return
 	}
 	now, err := s.engine.Get(c, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
-	if err != nil || len(now) != 1 {
+	if err != nil {
 		s.log.InfoContext(c, "the status is that of before the wait", "request", c.id, "error", err)
 		return
 	}
-	if engine.Version(now[0].Resource) == engine.Version(o.Resource) {
+	if len(now) == 1 && engine.Version(now[0].Resource) == engine.Version(o.Resource) {
 		*o = now[0]
 	}
 }
@@ -209,7 +218,11 @@ func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pendin
 	if err != nil {
 		return edited, nil, withResult(err, &edited.Result)
 	}
-	return edited, s.await(c, nbCfg), nil
+	pending := s.await(c, nbCfg)
+	if bump {
+		s.refresh(c, &edited.Object)
+	}
+	return edited, pending, nil
 }
 
 // patch merges a patch into a resource.
@@ -227,6 +240,9 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 	if _, object := patch.(map[string]any); err != nil || !object {
 		return nil, newProblem(slugMalformed, "the patch is not a JSON object")
 	}
+	if err := unambiguous(data); err != nil {
+		return nil, err
+	}
 	return s.write(c, engine.Edit{ID: id, Change: func(now *model.Resource) (*model.Resource, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
@@ -234,7 +250,11 @@ func (s *Server) patch(c *exchange, col collection) (*answer, error) {
 		if now == nil {
 			return nil, &engine.NotFoundError{ID: id}
 		}
-		return patched(now, patch)
+		r, err := patched(now, patch)
+		if err != nil {
+			return nil, err
+		}
+		return r, mayClaim(c, Editor, now, r)
 	}})
 }
 

@@ -186,6 +186,14 @@ func TestPreconditions(t *testing.T) {
 	patched := f.call("PATCH", path, `{"metadata": {"labels": {"a": "b"}}}`, "If-Match", now).is(200).header.Get("ETag")
 	f.call("PUT", path, other, "If-Match", "*").is(200)
 	f.call("PUT", path, other, "If-None-Match", patched).is(200)
+	now = f.call("GET", path, "").header.Get("ETag")
+	f.call("PUT", path, body, "If-None-Match", "W/"+now).problem(412, "precondition")
+	f.call("PUT", path, other, "If-Match", `, "stale",,`+now+" ,").is(200)
+	for _, nothing := range []string{"", " ", ",", now[1:], now + now, "*, " + now} {
+		f.call("PUT", path, body, "If-Match", nothing).problem(400, "malformed")
+		f.call("DELETE", path, "", "If-None-Match", nothing).problem(400, "malformed")
+	}
+	require.Equal(t, now, f.call("GET", path, "").header.Get("ETag"))
 	f.call("DELETE", path, "", "If-Match", f.call("GET", path, "").header.Get("ETag")).is(200)
 }
 
@@ -234,6 +242,7 @@ func TestPatch(t *testing.T) {
 
 	f.call("PATCH", path, `{"metadata": {"name": "other"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"kind": "Tier"}`).problem(422, "invalid")
+	f.call("PATCH", path, `{"spec": {"hostname": "a", "hostname": "b"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": {"hostnam": "a"}}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": null}`).problem(422, "invalid")
 	f.call("PATCH", path, `{"spec": {"tier": "other"}}`).problem(422, "invalid")

@@ -71,8 +71,11 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := rt.nameable(r); err != nil {
 		return err
 	}
-	if rt.role != "" && !may(r.Context(), rt.role, r.PathValue("vpc")) {
-		return newProblem(slugForbidden, "the role %s is needed", rt.role)
+	if vpc := r.PathValue("vpc"); rt.role != "" && !may(r.Context(), rt.role, vpc) {
+		if vpc == "" && rt.role == Editor {
+			return lacking(Admin, "") // an offering
+		}
+		return lacking(rt.role, vpc)
 	}
 	c, err := rt.read(r, requestID(w))
 	if err != nil {
@@ -141,6 +144,7 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 // the answer to a caller who has gone.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
+	p.discreet(func(vpc string) bool { return may(r.Context(), Viewer, vpc) })
 	if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 		s.log.ErrorContext(r.Context(), "a call failed", "request", requestID(w), "status", p.Status, "error", err)
 	}

@@ -65,8 +65,8 @@ func New(o Options) (*Server, error) {
 	s.Handler = negroni.New(
 		&front{log: o.Log, now: o.Now, rand: o.Rand},
 		m,
-		auth,
 		&gate{local: o.Local, origin: http.NewCrossOriginProtection()},
+		auth,
 		negroni.Wrap(routed(routes)),
 	)
 	return s, nil

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -30,13 +29,13 @@ import (
 // It answers 400 to a parameter that makes no sense, 403, 429 to a principal that
 // watches as often as it may, and 503 while the database is not followed.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	criteria, initial, resume, err := watchParameters(r)
+	criteria, initial, resume, err := h.watchParameters(r)
 	if err != nil {
-		writeProblem(w, newProblem(slugMalformed, "%s", err))
+		writeProblem(w, problemOf(err))
 		return
 	}
 	if criteria.vpc != "" && !may(r.Context(), Viewer, criteria.vpc) {
-		writeProblem(w, newProblem(slugForbidden, "the role %s is needed in the VPC", Viewer))
+		writeProblem(w, lacking(Viewer, criteria.vpc))
 		return
 	}
 	j, err := h.join(criteria, initial, resume)
@@ -55,7 +54,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s := &stream{ctx: r.Context(), w: w, control: http.NewResponseController(w), hub: h, revoked: callerOf(r.Context()).revoked}
+	s := &stream{ctx: r.Context(), w: w, control: http.NewResponseController(w), hub: h, who: criteria.who, revoked: callerOf(r.Context()).revoked}
+	_ = s.control.SetReadDeadline(time.Time{}) // in tests without a connection there is none
 	if err := s.follow(j, resume != nil && j.reset == ""); !errors.Is(err, errGone) {
 		h.log.Info("a watch has ended", "principal", criteria.who.Name, "reason", err)
 	}
@@ -68,29 +68,21 @@ type resumption struct {
 }
 
 // watchParameters are what a request to watch asks for.
-func watchParameters(r *http.Request) (c criteria, initial bool, resume *resumption, err error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return c, false, nil, errors.New("the query can't be read")
-	}
-	c = criteria{who: principalOf(r.Context()), vpc: query.Get("vpc"), tier: query.Get("tier"), chassis: query.Get("chassis")}
-	if word := query.Get("kind"); word != "" {
-		kind, ok := model.ParseKind(word)
-		if !ok {
-			return c, false, nil, fmt.Errorf("there is no kind %q", word)
-		}
-		c.kind = kind
-	}
-	if c.labels, err = engine.ParseLabels(query.Get("labels")); err != nil {
+func (h *hub) watchParameters(r *http.Request) (c criteria, initial bool, resume *resumption, err error) {
+	call := &exchange{Context: r.Context(), request: r}
+	if call.query, err = readQuery(r.URL.RawQuery, h.params); err != nil {
 		return c, false, nil, err
 	}
-	if initial, err = strconv.ParseBool(cmp.Or(query.Get("initial"), "true")); err != nil {
-		return c, false, nil, fmt.Errorf("initial is true or false, not %q", query.Get("initial"))
+	f, err := call.filter()
+	if err != nil {
+		return c, false, nil, err
 	}
-	if id := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("lastEventId")); id != "" {
+	if id := cmp.Or(r.Header.Get("Last-Event-ID"), call.text("lastEventId")); id != "" {
 		resume = parseEventID(id)
 	}
-	return c, initial, resume, nil
+	_, given := call.query["initial"]
+	c = criteria{who: principalOf(r.Context()), kind: f.Kind, vpc: f.VPC, labels: f.Labels, tier: f.Tier, chassis: f.Chassis}
+	return c, !given || call.flag("initial"), resume, nil
 }
 
 // eventID is EPOCH-NUMBER, or within a batch EPOCH-NUMBER.FROM.TO.
@@ -127,6 +119,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	hub     *hub
+	who     Principal
 	revoked <-chan struct{}
 	buffer  bytes.Buffer
 }
@@ -188,7 +181,7 @@ func (s *stream) begin(j *joined, resumed bool) error {
 	}
 	slices.SortFunc(j.state, func(a, b *engine.Object) int { return compareIDs(a.Resource.ID(), b.Resource.ID()) })
 	for _, o := range j.state {
-		if err := s.event(added, "", model.Envelope(o.Resource, o.Status)); err != nil {
+		if err := s.event(added, "", shown(j.who, o)); err != nil {
 			return err
 		}
 	}
@@ -206,7 +199,7 @@ func compareIDs(a, b model.ID) int {
 
 func (s *stream) notices(batch []notice) error {
 	for _, n := range batch {
-		if err := s.event(n.event, eventID(s.hub.epoch, n.place), model.Envelope(n.object.Resource, n.object.Status)); err != nil {
+		if err := s.event(n.event, eventID(s.hub.epoch, n.place), shown(s.who, n.object)); err != nil {
 			return err
 		}
 	}
@@ -251,7 +244,14 @@ func (s *stream) flush() error {
 	if _, err := s.w.Write(s.buffer.Bytes()); err != nil {
 		return unwritten(err)
 	}
-	return unwritten(s.control.Flush())
+	if err := s.control.Flush(); err != nil {
+		return unwritten(err)
+	}
+	// A deadline that passes while nothing is written ends an HTTP/2 stream too.
+	if err := s.control.SetWriteDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("lifting the bound of the time to write: %w", err)
+	}
+	return nil
 }
 
 // unwritten is what a failure to write means, nil for none.

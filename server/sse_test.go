@@ -209,6 +209,7 @@ func TestWatchIsRefused(t *testing.T) {
 	for query, status := range map[string]int{
 		"vpc=other": http.StatusForbidden, "vpc=nosuch": http.StatusForbidden, "kind=nonsense": http.StatusBadRequest,
 		"labels=x": http.StatusBadRequest, "initial=perhaps": http.StatusBadRequest, "vpc=%zz": http.StatusBadRequest,
+		"chasis=hv1": http.StatusBadRequest, "chassis=hv1&chassis=hv2": http.StatusBadRequest, "vpc=SHOP": http.StatusBadRequest,
 	} {
 		w := s.open(t, shop, query, "")
 		require.Equal(t, status, w.response.StatusCode, query)

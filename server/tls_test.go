@@ -54,6 +54,7 @@ func (a *authority) sign(name string, ca bool) tls.Certificate {
 func TestWatchWithACertificate(t *testing.T) {
 	trusted, other := newAuthority(t), newAuthority(t)
 	hub := newTestHub(t)
+	hub.write, hub.heartbeat = 200*time.Millisecond, 500*time.Millisecond
 	auth, _ := tokens(t, "agents viewer shop cert:CN=agent")
 	chain := negroni.New(auth)
 	chain.UseHandler(hub)
@@ -98,6 +99,14 @@ func TestWatchWithACertificate(t *testing.T) {
 	require.Equal(t, 2, response.ProtoMajor)
 	w := newWatch(t, response)
 	w.expect("synced")
+	// The stream outlives the time that a single write may take.
+	for range 2 {
+		line, err := w.lines.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, ":\n", line)
+		_, err = w.lines.ReadString('\n')
+		require.NoError(t, err)
+	}
 	s.put("other", "a", "h1", "1")
 	s.put("shop", "a", "h1", "1")
 	w.expect("added a 1")

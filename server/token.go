@@ -125,17 +125,17 @@ func canonical(credential string) string {
 func (g Grant) Check() error {
 	var faults []error
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]{0,62}$`).MatchString(g.Name) {
-		faults = append(faults, errors.New("the name is none (use 1 to 63 letters, digits and . _ @ : -, a letter or digit first)"))
+		faults = append(faults, errors.New("the name can't be used (use 1 to 63 letters, digits and . _ @ : -, a letter or digit first)"))
 	}
 	if !slices.Contains(Roles(), g.Role) {
-		faults = append(faults, errors.New("the role is none (viewer, editor or admin)"))
+		faults = append(faults, errors.New("there is no such role (viewer, editor or admin)"))
 	}
 	pattern := regexp.MustCompile(`^[]a-z0-9*?[^-]+$`)
 	if len(g.VPCs) == 0 || slices.ContainsFunc(g.VPCs, func(p string) bool {
 		_, err := path.Match(p, "")
 		return err != nil || !pattern.MatchString(p)
 	}) {
-		faults = append(faults, errors.New("a pattern of VPC names is none (such as shop, shop-*, team[12]-?, or * for all)"))
+		faults = append(faults, errors.New("a pattern of VPC names can't be used (such as shop, shop-*, team[12]-?, or * for all)"))
 	}
 	return errors.Join(append(faults, checkCredential(g.Credential))...)
 }
@@ -152,7 +152,7 @@ func checkCredential(credential string) error {
 	}
 	digits := strings.TrimPrefix(credential, fingerprintPrefix)
 	if sum, err := hex.DecodeString(digits); err != nil || len(sum) != sha256.Size {
-		return errors.New("the credential is none (the 64 hexadecimal digits of the token's SHA-256, cert:sha256:FINGERPRINT or cert:CN=NAME)")
+		return errors.New("the credential can't be read (the 64 hexadecimal digits of the token's SHA-256, cert:sha256:FINGERPRINT or cert:CN=NAME)")
 	}
 	return nil
 }

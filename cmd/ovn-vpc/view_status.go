@@ -9,9 +9,9 @@ import (
 )
 
 func (a *app) statusTable(all []agent.Status) error {
-	rows := [][]string{{"ATTACHMENT", "INTERFACE", "TYPE", "STATE", "SINCE", "ADDRESSES", "LEASE", "HOOKS", "ERROR"}}
+	rows := [][]string{{"ATTACHMENT", "INTERFACE", "NETNS", "TYPE", "STATE", "SINCE", "ADDRESSES", "LEASE", "HOOKS", "ERROR"}}
 	for _, s := range all {
-		rows = append(rows, []string{s.Attachment, s.Interface, string(s.Type), s.State, moment(s.Since), list(s.Addresses), leased(s.Lease),
+		rows = append(rows, []string{s.Attachment, s.Interface, s.Netns, string(s.Type), s.State, moment(s.Since), list(s.Addresses), leased(s.Lease),
 			hooks(s), printable(s.Error)})
 	}
 	return a.align("", rows)

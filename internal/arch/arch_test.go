@@ -52,6 +52,7 @@ func rooms() map[string][]string {
 		"internal/arch":     {},
 		"hack":              {"lab", "lab/scene"},
 		"test":              {},
+		"test/program":      {},
 		"examples":          {},
 	}
 }
@@ -65,13 +66,13 @@ func libraries() map[string][]string {
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},
 		"github.com/vishvananda/":            {"lab", "agent"},
-		"net/http":                           {"server", "client", "cmd/ovn-vpc"},
+		"net/http":                           {"server", "client", "cmd/ovn-vpc", "test/program"},
 		"github.com/danielgtaylor/huma":      {"server"},
 		"github.com/urfave/negroni":          {"server"},
 		"github.com/insomniacslk/dhcp":       {"agent"},
-		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent"},
-		"testing":                            {"lab/labtest"},
-		"github.com/stretchr/testify":        {"lab/labtest"},
+		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
+		"testing":                            {"lab/labtest", "test/program"},
+		"github.com/stretchr/testify":        {"lab/labtest", "test/program"},
 	}
 }
 

@@ -47,6 +47,10 @@ func TestAgent(t *testing.T) {
 		{"Migration", r.migration},
 		{"DatabasesGo", r.databasesGo},
 		{"ChassisGoes", r.chassisGoes},
+		{"ChassisRenamed", r.chassisRenamed},
+		{"SecondAgent", r.secondAgent},
+		{"KilledBeforePlugged", r.killedBeforePlugged},
+		{"ForeignInPlace", r.foreignInPlace},
 		{"Relevance", r.relevance},
 		{"Metrics", r.metrics},
 	} {

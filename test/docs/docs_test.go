@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/lab/labtest"
+	"github.com/ovn-vpc/ovn-vpc/test/program"
 )
 
 const root = "../.."
@@ -100,13 +99,9 @@ func goesOn(command string) bool {
 
 // run plays the commands against a server and returns what each printed.
 func run(ctx context.Context, t *testing.T, blocks []block) []string {
-	bin := t.TempDir()
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin+"/", "./cmd/ovn-vpc")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	ovnvpc := program.Build(t, root)
 	sandbox := labtest.NewTestSandbox(t, lab.SandboxOptions{})
-	address := serve(ctx, t, filepath.Join(bin, "ovn-vpc"), sandbox)
+	url := program.Serve(t, ovnvpc, "--nb", sandbox.NB(), "--sb", sandbox.SB()).URL()
 	var script strings.Builder
 	const mark = "@@ end of output @@"
 	count := 0
@@ -118,37 +113,14 @@ func run(ctx context.Context, t *testing.T, blocks []block) []string {
 	}
 	shell := exec.CommandContext(ctx, "bash", "-c", script.String())
 	shell.Dir = root
-	shell.Env = append(os.Environ(), "API=http://"+address, "OVN_VPC_SERVER=http://"+address, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
+	shell.Env = append(os.Environ(), "API="+url, "OVN_VPC_SERVER="+url,
+		"PATH="+filepath.Dir(ovnvpc)+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
 	var stdout bytes.Buffer
 	shell.Stdout, shell.Stderr = &stdout, os.Stderr
 	require.NoError(t, shell.Run(), stdout.String())
 	parts := strings.Split(stdout.String(), mark+"\n")
 	require.Len(t, parts, count+1)
 	return parts[:count]
-}
-
-// serve runs ovn-vpc serve until the test ends.
-func serve(ctx context.Context, t *testing.T, program string, sandbox *lab.Sandbox) (address string) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address = free.Addr().String()
-	require.NoError(t, free.Close())
-	var log bytes.Buffer
-	server := exec.CommandContext(context.WithoutCancel(ctx), program, "serve", "--listen", address, "--insecure", "--nb", sandbox.NB(), "--sb", sandbox.SB())
-	server.Stdout, server.Stderr = &log, &log
-	require.NoError(t, server.Start())
-	t.Cleanup(func() {
-		require.NoError(t, server.Process.Signal(os.Interrupt))
-		require.NoError(t, server.Wait(), log.String())
-	})
-	require.Eventually(t, func() bool {
-		answer, err := http.Get("http://" + address + "/readyz")
-		if err != nil {
-			return false
-		}
-		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
-	return address
 }
 
 // settled puts a fixed text in the place of what differs from run to run.

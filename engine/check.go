@@ -228,7 +228,7 @@ func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, vpc string) (string, e
 }
 
 func offeringOwner(value string) string {
-	var o translate.StoredOffering
+	var o translate.StoredEntry
 	if json.Unmarshal([]byte(value), &o) != nil || o.Owner == "" {
 		return "another tool"
 	}

@@ -218,7 +218,7 @@ func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 		have.Entries = append(have.Entries, entries...)
 	}
 	for id := range w.resources {
-		if id.Kind == model.KindVPCOffering {
+		if id.Kind == model.KindVPCOffering || id.Kind == model.KindExpectation {
 			have.Entries = append(have.Entries, w.have(id).Entries...)
 		}
 	}

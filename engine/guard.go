@@ -68,6 +68,8 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 			g.network(c)
 		case model.KindVPCOffering:
 			g.offering(c)
+		case model.KindExpectation:
+			g.expectation(c)
 		}
 	}
 	if structural && g.vpc != "" {

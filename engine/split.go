@@ -47,7 +47,7 @@ func leavesWithSwitch(c *change, changes []*change) bool {
 	case *model.AttachmentSpec:
 		tier := model.ID{Kind: model.KindTier, VPC: c.id.VPC, Name: spec.Tier}
 		return slices.ContainsFunc(changes, func(x *change) bool { return x.id == tier && x.after == nil })
-	case *model.ACLSpec:
+	case *model.ACLSpec, *model.ExpectationSpec:
 		vpc := model.ID{Kind: model.KindVPC, Name: c.id.VPC}
 		return slices.ContainsFunc(changes, func(x *change) bool { return x.id == vpc && x.after == nil })
 	}

@@ -78,8 +78,8 @@ type watcher struct {
 	unread map[nbdb.UUID]bool // rows that were reported
 	loaded bool
 
-	// A place is where a resource is stored: a row's UUID, or an offering's key in
-	// NB_Global. There may be two of one resource, where somebody copied a row;
+	// A place is where a resource is stored: a row's UUID, or that of NB_Global or a
+	// router with the key of an offering or an expectation. There may be two of one resource, where somebody copied a row;
 	// as in Get the first is the one that counts.
 	objects map[string]*Object
 	places  map[model.ID][]string // sorted
@@ -88,11 +88,12 @@ type watcher struct {
 
 // Row is nbdb.Sink's.
 func (w *watcher) Row(old, now nbdb.Row) bool {
-	was, _ := old.(*nbdb.NBGlobal)
-	is, _ := now.(*nbdb.NBGlobal)
+	table := tableOf(old, now)
+	if table == nbdb.TableNBGlobal || table == nbdb.TableLogicalRouter {
+		w.entries(old, now)
+	}
 	switch {
-	case was != nil || is != nil:
-		w.offerings(was, is)
+	case table == nbdb.TableNBGlobal:
 	case now == nil:
 		w.store(string(old.ID()), nil)
 	case registry(now):
@@ -101,6 +102,14 @@ func (w *watcher) Row(old, now nbdb.Row) bool {
 		w.store(string(now.ID()), w.read(now))
 	}
 	return true
+}
+
+// tableOf is the table of a row, which is new or gone or neither.
+func tableOf(old, now nbdb.Row) string {
+	if now != nil {
+		return now.Table()
+	}
+	return old.Table()
 }
 
 // Done is nbdb.Sink's.
@@ -127,18 +136,20 @@ func (w *watcher) Done() {
 	}
 }
 
-// offerings looks at NB_Global, which holds the offerings of all installations.
-func (w *watcher) offerings(old, now *nbdb.NBGlobal) {
+// entries looks at the external_ids of a row that hold resources: NB_Global, which
+// has the offerings of all installations, or a router.
+func (w *watcher) entries(old, now nbdb.Row) {
 	had, has := map[string]string{}, map[string]string{}
+	place := ""
 	if old != nil {
-		had = old.ExternalIDs
+		had, place = old.IDs(), string(old.ID())
 	}
 	if now != nil {
-		has = now.ExternalIDs
+		has, place = now.IDs(), string(now.ID())
 	}
 	for key := range had {
 		if _, ok := has[key]; !ok {
-			w.store(key, nil)
+			w.store(place+" "+key, nil)
 		}
 	}
 	for key, value := range has {
@@ -146,11 +157,24 @@ func (w *watcher) offerings(old, now *nbdb.NBGlobal) {
 			continue
 		}
 		var o *Object
-		if r := offering(w.engine.Owner, key, value); r != nil {
+		if r := w.entry(now, key, value); r != nil {
 			o = &Object{Resource: r}
 		}
-		w.store(key, o)
+		w.store(place+" "+key, o)
 	}
+}
+
+// entry is the resource that an entry of a row stores, nil if it stores none or
+// can't be read.
+func (w *watcher) entry(r nbdb.Row, key, value string) *model.Resource {
+	if r.Table() == nbdb.TableNBGlobal {
+		return offering(w.engine.Owner, key, value)
+	}
+	res, err := expectation(w.engine.Owner, r, key, value)
+	if err != nil {
+		w.engine.Log.Warn("a stored resource can't be read", "table", r.Table(), "row", r.ID(), "error", err)
+	}
+	return res
 }
 
 // read is the resource that a row stores, nil if it stores none or can't be read.

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -162,6 +161,7 @@ func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
 		w.assign(r)
 	}
 	w.readCopies(owned)
+	w.readExpectations(owned)
 	return w, nil
 }
 
@@ -310,15 +310,10 @@ func offering(owner, key, value string) *model.Resource {
 	if !ok {
 		return nil
 	}
-	var o translate.StoredOffering
-	if json.Unmarshal([]byte(value), &o) != nil || o.Owner != owner {
+	res, err := translate.ParseEntry(model.KindVPCOffering, owner, value)
+	if err != nil || res == nil || res.Metadata.Name != name {
 		return nil
 	}
-	res, err := model.ParseStored(model.KindVPCOffering, o.Stored)
-	if err != nil || res.Metadata.Name != name {
-		return nil
-	}
-	res.Manager, res.Request = o.Manager, o.Request
 	return res
 }
 
@@ -371,11 +366,15 @@ func (w *world) marked(r nbdb.Row, key string, id model.ID) bool {
 // have is the fragment of a resource as it really stands in the database.
 func (w *world) have(id model.ID) nbdb.Fragment {
 	var f nbdb.Fragment
-	if id.Kind == model.KindVPCOffering {
+	switch id.Kind {
+	case model.KindVPCOffering:
 		key := translate.KeyOfferingPrefix + id.Name
 		if value, ok := w.global.ExternalIDs[key]; ok && w.resources[id] != nil {
 			f.Entries = append(f.Entries, nbdb.Entry{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Key: key, Value: value})
 		}
+		return f
+	case model.KindExpectation:
+		f.Entries = w.expectation(id)
 		return f
 	}
 	f.Rows = w.rows[id]
@@ -422,7 +421,7 @@ func compareIDs(a, b model.ID) int {
 
 // rank orders kinds so that what is referred to comes first.
 func rank(k model.Kind) int {
-	return slices.Index([]model.Kind{model.KindVPCOffering, model.KindVPC, model.KindACL, model.KindTier, model.KindAttachment}, k)
+	return slices.Index([]model.Kind{model.KindVPCOffering, model.KindVPC, model.KindACL, model.KindTier, model.KindAttachment, model.KindExpectation}, k)
 }
 
 // vpcOf is the VPC that a resource belongs to, "" for an offering.

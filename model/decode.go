@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 // decoder reads YAML nodes into specs. Unlike yaml.Unmarshal it knows the
@@ -196,6 +198,9 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	case *Direction:
 		text(d, n, path, p, ParseDirection)
 		return
+	case *traffic.Set:
+		text(d, n, path, p, traffic.Parse)
+		return
 	case *Severity:
 		d.severity(n, path, p)
 		return
@@ -203,6 +208,11 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		d.texts(n, path, p)
 		return
 	}
+	d.plain(n, path, v)
+}
+
+// plain reads a node into a field whose type has no form of its own.
+func (d *decoder) plain(n *yaml.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		d.object(n, path, v)

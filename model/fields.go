@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 // FieldDoc explains one field of a kind's documents.
@@ -58,6 +60,8 @@ func typeName(t reflect.Type) string {
 		return "address or range"
 	case reflect.TypeFor[PortRange]():
 		return "port or range"
+	case reflect.TypeFor[traffic.Set]():
+		return "traffic"
 	case reflect.TypeFor[MAC]():
 		return "MAC"
 	case reflect.TypeFor[Severity]():

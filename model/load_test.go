@@ -239,17 +239,18 @@ items:
 - {apiVersion: ovn-vpc/v1, kind: Tier, metadata: {name: web, vpc: other}, spec: {cidrs: [10.0.0.0/24]}}
 - {apiVersion: ovn-vpc/v1, kind: ACL, metadata: {name: l, vpc: shop}, spec: {rules: [{tiers: [web]}]}}
 - {apiVersion: ovn-vpc/v1, kind: Attachment, metadata: {name: a, vpc: shop}, spec: {tier: web}}
+- {apiVersion: ovn-vpc/v1, kind: Expectation, metadata: {name: e, vpc: shop}, spec: {from: a, to: web, expect: allow}}
 `)
 	require.Equal(t, []string{"other", "shop"}, set.VPCs())
 	users := func(kind model.Kind, vpc, name string) string {
 		return fmt.Sprint(model.Users(set.Resources)[model.ID{Kind: kind, VPC: vpc, Name: name}])
 	}
 	require.Equal(t, "[VPC shop]", users(model.KindVPCOffering, "", "gold"))
-	require.Equal(t, "[Tier shop/web ACL shop/l Attachment shop/a]", users(model.KindVPC, "", "shop"))
-	require.Equal(t, "[ACL shop/l Attachment shop/a]", users(model.KindTier, "shop", "web"))
+	require.Equal(t, "[Tier shop/web ACL shop/l Attachment shop/a Expectation shop/e]", users(model.KindVPC, "", "shop"))
+	require.Equal(t, "[ACL shop/l Attachment shop/a Expectation shop/e]", users(model.KindTier, "shop", "web"))
+	require.Equal(t, "[Expectation shop/e]", users(model.KindAttachment, "shop", "a"))
 	require.Equal(t, "[Tier shop/web]", users(model.KindACL, "shop", "l"))
 	require.Equal(t, "[]", users(model.KindTier, "other", "web"))
-	require.Equal(t, "[]", users(model.KindAttachment, "shop", "a"))
 }
 
 func TestManyFaultsAreCounted(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 // TestRoundTrip: what is written is read as it was, and once read it stays as
@@ -62,7 +63,17 @@ func drawResources(t *rapid.T) []*model.Resource {
 			&model.Resource{Kind: model.KindTier, Metadata: named(name), Spec: drawTier(t, i)},
 			&model.Resource{Kind: model.KindAttachment, Metadata: named("a" + name), Spec: drawAttachment(t, i)})
 	}
+	resources = append(resources, &model.Resource{Kind: model.KindExpectation, Metadata: named("expected"), Spec: drawExpectation(t)})
 	return resources
+}
+
+func drawExpectation(t *rapid.T) *model.ExpectationSpec {
+	return &model.ExpectationSpec{
+		From:    rapid.SampledFrom([]string{"t0", "tier/t0", "at0", "attachment/at1", "192.0.2.1", "fd00::7"}).Draw(t, "from"),
+		To:      rapid.SampledFrom([]string{"t1", "at2", "10.2.0.9", "outside"}).Draw(t, "to"),
+		Traffic: traffic.Ports(traffic.TCP, 1, rapid.Uint16Range(1, 65535).Draw(t, "port")).Union(traffic.ICMPTypes(traffic.IPv4, 8, 8)),
+		Expect:  rapid.SampledFrom([]model.Action{model.Allow, model.Deny}).Draw(t, "expect"),
+	}
 }
 
 func drawLabels(t *rapid.T) map[string]string {

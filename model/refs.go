@@ -33,6 +33,8 @@ func Check(set []*Resource, before func(ID) *Resource, complete func(vpc string)
 			c.acl(r, spec)
 		case *AttachmentSpec:
 			c.attachment(r, spec)
+		case *ExpectationSpec:
+			c.expectation(r, spec)
 		}
 	}
 	for _, name := range sortedKeys(c.state.vpcs) {
@@ -331,8 +333,9 @@ func (c *crossChecker) acl(r *Resource, spec *ACLSpec) {
 // they keep it from being deleted.
 func Users(set []*Resource) map[ID][]ID {
 	users := make(map[ID][]ID)
+	known := newState(set).byID
 	for _, r := range set {
-		for _, id := range r.references() {
+		for _, id := range r.references(func(id ID) bool { return known[id] != nil }) {
 			if list := users[id]; len(list) == 0 || list[len(list)-1] != r.ID() {
 				users[id] = append(list, r.ID())
 			}
@@ -341,8 +344,9 @@ func Users(set []*Resource) map[ID][]ID {
 	return users
 }
 
-// references are the resources that one refers to, each at least once.
-func (r *Resource) references() []ID {
+// references are the resources that one refers to, each at least once. exists
+// settles which resource a name is that leaves the kind open.
+func (r *Resource) references(exists func(ID) bool) []ID {
 	var ids []ID
 	if !r.Kind.Global() {
 		ids = append(ids, ID{Kind: KindVPC, Name: r.Metadata.VPC})
@@ -360,6 +364,12 @@ func (r *Resource) references() []ID {
 		for _, rule := range spec.Rules {
 			for _, tier := range rule.Tiers {
 				ids = append(ids, ID{Kind: KindTier, VPC: r.Metadata.VPC, Name: tier})
+			}
+		}
+	case *ExpectationSpec:
+		for _, id := range spec.ends(r.Metadata.VPC, exists) {
+			if id != (ID{}) {
+				ids = append(ids, id)
 			}
 		}
 	}

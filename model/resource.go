@@ -17,6 +17,7 @@ const (
 	KindTier        Kind = "Tier"
 	KindACL         Kind = "ACL"
 	KindAttachment  Kind = "Attachment"
+	KindExpectation Kind = "Expectation"
 )
 
 // ID identifies a resource within an installation. VPC is empty for the
@@ -59,7 +60,7 @@ type Metadata struct {
 
 // Resource is one document: an envelope with the spec of its kind, defaults
 // filled in. Spec is one of *VPCSpec, *VPCOfferingSpec, *TierSpec, *ACLSpec,
-// *AttachmentSpec.
+// *AttachmentSpec, *ExpectationSpec.
 type Resource struct {
 	Kind     Kind
 	Metadata Metadata
@@ -139,6 +140,7 @@ func registry() []kindInfo {
 		{KindACL, "acls", nil, false, func() Spec { return new(ACLSpec) }},
 		{KindTier, "tiers", nil, false, func() Spec { return new(TierSpec) }},
 		{KindAttachment, "attachments", nil, false, func() Spec { return new(AttachmentSpec) }},
+		{KindExpectation, "expectations", nil, false, func() Spec { return new(ExpectationSpec) }},
 	}
 }
 

@@ -65,16 +65,8 @@ type Policy struct {
 // ParseEnd reads outside, tier/NAME, attachment/NAME, or NAME alone, which leaves
 // the kind open.
 func ParseEnd(text string) (End, error) {
-	kind, name, named := strings.Cut(text, "/")
-	switch {
-	case text == string(Outside):
-		return End{Kind: Outside}, nil
-	case !named:
-		kind, name = "", text
-	case kind != string(Tier) && kind != string(Attachment):
-		name = ""
-	}
-	if name == "" || strings.ContainsAny(name, "/, ") {
+	kind, name, ok := model.SplitEnd(text)
+	if !ok {
 		return End{}, fmt.Errorf("%q is none of outside, NAME, tier/NAME and attachment/NAME", text)
 	}
 	return End{Kind(kind), name}, nil

@@ -109,7 +109,7 @@ func TestAuthorisation(t *testing.T) {
 		"DELETE /v1/vpcs/{vpc}":                {{"", "", editors}},
 		"POST /v1/vpcs/{vpc}/tiers/{tier}/acl": {{"", `{"acl": "x"}`, editors}},
 	}
-	for _, word := range []string{"tiers", "acls", "attachments"} {
+	for _, word := range []string{"tiers", "acls", "attachments", "expectations"} {
 		table["GET /v1/vpcs/{vpc}/"+word] = []expectation{{"", "", viewers}}
 		table["POST /v1/vpcs/{vpc}/"+word] = []expectation{{"", `{"spec": {}}`, editors}}
 		table["GET /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", "", viewers}}

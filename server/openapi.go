@@ -16,6 +16,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 const openAPIType = "application/openapi+json"
@@ -35,6 +36,7 @@ func newDocument() *document {
 		reflect.TypeFor[model.Protocol]():  reflect.TypeFor[numberOrText](),
 		reflect.TypeFor[model.Severity]():  reflect.TypeFor[flagOrText](),
 		reflect.TypeFor[uint64]():          reflect.TypeFor[count](),
+		reflect.TypeFor[traffic.Set]():     reflect.TypeFor[string](),
 	} {
 		registry.RegisterTypeAlias(plain, documented)
 	}
@@ -123,9 +125,11 @@ func (d *document) addKinds() {
 				"kind":       {Type: huma.TypeString, Enum: []any{string(kind)}},
 				"metadata":   schemaOf[model.Metadata](d),
 				"spec":       specs[i],
-				"status":     statuses[kind],
 				"pending":    pending,
 			},
+		}
+		if status := statuses[kind]; status != nil {
+			schemas[string(kind)].Properties["status"] = status
 		}
 		all = append(all, kindSchema(kind))
 	}

@@ -24,6 +24,7 @@ func collections() []collection {
 	return []collection{
 		{model.KindVPCOffering, "offerings", "o"}, {model.KindVPC, "vpcs", "v"}, {model.KindACL, "acls", "l"},
 		{model.KindTier, "tiers", "t"}, {model.KindAttachment, "attachments", "a"},
+		{model.KindExpectation, "expectations", "e"},
 	}
 }
 

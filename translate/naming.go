@@ -41,6 +41,9 @@ const (
 	KeyAttachmentPrefix = "ovn-vpc-attachment:"
 	// KeyOfferingPrefix and the name: an offering, in NB_Global.
 	KeyOfferingPrefix = nbdb.KeyPrefix + "offering/"
+	// KeyExpectationPrefix and the name: an expectation, at its VPC's router. The
+	// key is the expectation's, not the router's own.
+	KeyExpectationPrefix = "ovn-vpc-expectation:"
 )
 
 // Runtime notes in a tier's registry: written by the engine, no part of the

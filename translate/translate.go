@@ -57,13 +57,15 @@ func Fragment(r *model.Resource, c Context) (nbdb.Fragment, error) {
 	case *model.VPCSpec:
 		err = b.vpcRows(spec)
 	case *model.VPCOfferingSpec:
-		err = b.offeringEntry()
+		err = b.entry(nbdb.TableNBGlobal, b.Global, KeyOfferingPrefix)
 	case *model.TierSpec:
 		err = b.tierRows(spec)
 	case *model.ACLSpec:
 		err = b.aclRows(spec)
 	case *model.AttachmentSpec:
 		err = b.attachmentRows(spec)
+	case *model.ExpectationSpec:
+		err = b.entry(nbdb.TableLogicalRouter, RouterUUID(b.Owner, r.Metadata.VPC), KeyExpectationPrefix)
 	default:
 		err = fmt.Errorf("no translation for kind %s", r.Kind)
 	}

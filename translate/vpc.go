@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"net/netip"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -63,26 +62,4 @@ func hasIPv6(prefixes []netip.Prefix) bool {
 		}
 	}
 	return false
-}
-
-// StoredOffering is an offering as it stands in NB_Global's external_ids.
-type StoredOffering struct {
-	Owner   string          `json:"owner"`
-	Manager string          `json:"manager"`
-	Request string          `json:"request,omitempty"`
-	Stored  json.RawMessage `json:"stored"`
-}
-
-func (b *builder) offeringEntry() error {
-	stored, err := model.MarshalStored(b.resource)
-	if err != nil {
-		return err
-	}
-	value, err := json.Marshal(StoredOffering{Owner: b.Owner, Manager: b.resource.Manager, Request: b.resource.Request, Stored: stored})
-	if err != nil {
-		return err
-	}
-	b.Entries = append(b.Entries, nbdb.Entry{Table: nbdb.TableNBGlobal, Row: b.Global,
-		Key: KeyOfferingPrefix + b.resource.Metadata.Name, Value: string(value)})
-	return nil
 }

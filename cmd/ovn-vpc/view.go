@@ -65,7 +65,8 @@ func inventory(set *model.Set) string {
 	for _, r := range set.Resources {
 		count[r.Kind]++
 	}
-	words := map[model.Kind]string{model.KindTier: "tier", model.KindAttachment: "attachment", model.KindVPCOffering: "offering"}
+	words := map[model.Kind]string{model.KindTier: "tier", model.KindAttachment: "attachment", model.KindVPCOffering: "offering",
+		model.KindExpectation: "expectation"}
 	var parts []string
 	for _, k := range model.Kinds() {
 		if n := count[k]; n > 0 {

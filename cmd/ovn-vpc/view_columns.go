@@ -94,6 +94,20 @@ func attachmentColumns() []column {
 	}
 }
 
+func expectationColumns() []column {
+	type spec = model.ExpectationSpec
+	text := func(of func(*spec) string) func(engine.Object) string {
+		return func(o engine.Object) string { return of(o.Resource.Spec.(*spec)) }
+	}
+	return []column{
+		{"EXPECT", false, text(func(s *spec) string { return string(s.Expect) })},
+		{"FROM", false, text(func(s *spec) string { return s.From })},
+		{"TO", false, text(func(s *spec) string { return s.To })},
+		{"TRAFFIC", false, text(func(s *spec) string { return s.Traffic.String() })},
+		{"DESCRIPTION", true, text(func(s *spec) string { return s.Description })},
+	}
+}
+
 func routing(s *model.VPCSpec) string {
 	if s.DistributedRouting {
 		return "distributed"

@@ -20,7 +20,7 @@ func (a *app) showObject(o *engine.Object, all []engine.Object) error {
 	switch spec := r.Spec.(type) {
 	case *model.VPCSpec:
 		return a.showVPC(facts, r, spec, all)
-	case *model.VPCOfferingSpec:
+	case *model.VPCOfferingSpec, *model.ExpectationSpec:
 		return a.showColumnsOf(facts, *o)
 	case *model.TierSpec:
 		return a.showTier(facts, *o, spec, all)

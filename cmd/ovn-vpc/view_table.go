@@ -102,6 +102,8 @@ func columnsOf(kind model.Kind) []column {
 		columns = append(columns, aclColumns()...)
 	case model.KindAttachment:
 		columns = append(columns, attachmentColumns()...)
+	case model.KindExpectation:
+		columns = append(columns, expectationColumns()...)
 	}
 	return append(columns, labels)
 }

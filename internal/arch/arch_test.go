@@ -31,7 +31,7 @@ const (
 // not named. Tests are free.
 func rooms() map[string][]string {
 	return map[string][]string{
-		"model":             {},
+		"model":             {"traffic"},
 		"ipam":              {"model"},
 		"nbdb":              {},
 		"translate/match":   {},

@@ -1,0 +1,73 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+func expectation(vpc, name, spec string) string { return document("Expectation", vpc, name, spec) }
+
+func expectationID(vpc, name string) model.ID {
+	return model.ID{Kind: model.KindExpectation, VPC: vpc, Name: name}
+}
+
+// An expectation is stored at its VPC's router, and read, changed and removed
+// like any resource.
+func TestExpectationIsStored(t *testing.T) {
+	f := newFixture(t, false)
+	closed := expectation("shop", "closed", "from: outside, to: db, expect: deny")
+	f.apply(guarded() + closed)
+	objects, err := f.Get(f.ctx, engine.Filter{Kind: model.KindExpectation})
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	require.Equal(t, expectationID("shop", "closed"), objects[0].Resource.ID())
+	require.Equal(t, "all", objects[0].Resource.Spec.(*model.ExpectationSpec).Traffic.String())
+	again := f.apply(guarded() + closed)
+	require.False(t, again.Changed())
+	f.noDrift()
+
+	// Beside one, another; the VPC's own change leaves both.
+	p, err := f.Plan(f.ctx, load(t, expectation("shop", "closed", "from: outside, to: db, traffic: tcp, expect: deny")), false)
+	require.NoError(t, err)
+	require.Equal(t, []engine.FieldChange{{Field: "spec.traffic", Old: "all", New: "tcp"}}, p.VPCs[0].Changes[0].Fields)
+	w := f.watch()
+	f.apply(expectation("shop", "app", "from: app, to: db, traffic: tcp/5432, expect: allow"))
+	f.apply(vpc("shop", "10.0.0.0/16, 10.1.0.0/16"))
+	exported, err := f.Export(f.ctx, "shop")
+	require.NoError(t, err)
+	require.Equal(t, expectationID("shop", "app"), exported[len(exported)-2].ID())
+
+	require.Equal(t, []string{"+Expectation shop/app", "~VPC shop"}, w.told())
+
+	// It keeps what it names, and goes with it.
+	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindTier, VPC: "shop", Name: "app"}}, false, engine.WaitNone)
+	require.ErrorContains(t, err, "it is in use by ACL shop/db, Expectation shop/app")
+	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindTier, VPC: "shop", Name: "app"}}, true, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+	require.Contains(t, w.told(), "-Expectation shop/app")
+	_, err = f.Delete(f.ctx, []model.ID{expectationID("shop", "app")}, false, engine.WaitNone)
+	require.EqualError(t, err, "Expectation shop/app not found")
+	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindVPC, Name: "shop"}}, true, engine.WaitNone)
+	require.NoError(t, err)
+	require.Empty(t, f.nbctl("list", "Logical_Router"))
+}
+
+// What somebody has damaged is told of, and mended by applying it again.
+func TestDamagedExpectation(t *testing.T) {
+	f := newFixture(t, false)
+	all := guarded() + expectation("shop", "closed", "from: outside, to: db, expect: deny")
+	f.apply(all)
+	f.nbctl("set", "Logical_Router", "shop", `external_ids:ovn-vpc-expectation\:closed="{}x"`)
+	r, err := f.Drift(f.ctx, "shop", false, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, r.Faults, 1)
+	require.Equal(t, engine.DriftUnreadable, r.Faults[0].Kind)
+	require.Contains(t, r.Faults[0].Problem, "external_ids:ovn-vpc-expectation:closed: ")
+	f.apply(all)
+	f.noDrift()
+}

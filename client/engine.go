@@ -212,22 +212,9 @@ func (c *Client) Reach(ctx context.Context, set *model.Set, o engine.ReachOption
 	if o.Rules {
 		query.Set("rules", "true")
 	}
-	req := call{method: http.MethodGet, path: "/v1/reach", query: query, reads: true}
-	if set != nil {
-		body, err := encode(documentsOf(set.Resources))
-		if err != nil {
-			return nil, err
-		}
-		req.method, req.body = http.MethodPost, body
-	} else {
-		set = &model.Set{}
-	}
-	a, err := c.do(ctx, req)
-	if err != nil {
-		return nil, placedError(set, err)
-	}
 	r := &engine.ReachReport{}
-	if err := decode(a, r); err != nil {
+	set, err := c.foresee(ctx, "/v1/reach", query, set, r)
+	if err != nil {
 		return nil, err
 	}
 	r.Diagnostics = place(set, r.Diagnostics)
@@ -235,6 +222,41 @@ func (c *Client) Reach(ctx context.Context, set *model.Set, o engine.ReachOption
 		result.Place(lists(set, result.VPC))
 	}
 	return r, nil
+}
+
+// Verify holds expectations against what is stored, or with a set against what
+// would be when that were applied.
+func (c *Client) Verify(ctx context.Context, set *model.Set, vpc string) (*engine.VerifyReport, error) {
+	r := &engine.VerifyReport{}
+	set, err := c.foresee(ctx, "/v1/verify", scope(vpc), set, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Diagnostics = place(set, r.Diagnostics)
+	for i := range r.Expectations {
+		r.Expectations[i].Place(set.Get)
+	}
+	return r, nil
+}
+
+// foresee reads what is told of the stored state, or with a set of the state as it
+// would be. It gives the set, an empty one for none.
+func (c *Client) foresee(ctx context.Context, path string, query url.Values, set *model.Set, into any) (*model.Set, error) {
+	req := call{method: http.MethodGet, path: path, query: query, reads: true}
+	if set == nil {
+		set = &model.Set{}
+	} else {
+		body, err := encode(documentsOf(set.Resources))
+		if err != nil {
+			return nil, err
+		}
+		req.method, req.body = http.MethodPost, body
+	}
+	a, err := c.do(ctx, req)
+	if err != nil {
+		return nil, placedError(set, err)
+	}
+	return set, decode(a, into)
 }
 
 // Apply brings the database to what the set says. With an error too the result

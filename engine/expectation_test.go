@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,33 @@ func TestDamagedExpectation(t *testing.T) {
 	require.Contains(t, r.Faults[0].Problem, "external_ids:ovn-vpc-expectation:closed: ")
 	f.apply(all)
 	f.noDrift()
+}
+
+func (f *fixture) verify(set *model.Set, vpc string) map[string]string {
+	f.t.Helper()
+	r, err := f.Verify(f.ctx, set, vpc)
+	require.NoError(f.t, err)
+	found := map[string]string{}
+	for _, v := range r.Expectations {
+		found[v.VPC+"/"+v.Name] = strings.Join(v.Reasons(), "; ")
+	}
+	return found
+}
+
+func TestVerify(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + vpc("lab", "10.0.0.0/16") +
+		expectation("shop", "closed", "from: outside, to: db, expect: deny") +
+		expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow"))
+	before := f.dump()
+	require.Equal(t, map[string]string{"shop/closed": "", "shop/served": ""}, f.verify(nil, ""))
+	require.Empty(t, f.verify(nil, "lab"))
+	set := load(t, acl("shop", "db", "{number: 10, protocol: tcp, ports: [22], cidrs: [192.0.2.0/24]}"))
+	require.Equal(t, map[string]string{
+		"shop/closed": "tcp 22 from 192.0.2.0/24 passes by db/rule 10 (spec.yaml:2)",
+		"shop/served": "tcp 5432 is stopped by db/ingress default (spec.yaml:2)",
+	}, f.verify(set, ""))
+	require.Equal(t, before, f.dump(), "it has written something")
+	_, err := f.Verify(f.ctx, nil, "nosuch")
+	require.EqualError(t, err, "VPC nosuch not found")
 }

@@ -31,41 +31,58 @@ type ReachReport struct {
 // Reach tells who reaches whom by what is stored, or with a set as it would be
 // when that were applied; nothing is written.
 func (e *Engine) Reach(ctx context.Context, set *model.Set, o ReachOptions) (*ReachReport, error) {
-	report := &ReachReport{VPCs: []*reach.Result{}}
-	vpcs := []string{o.VPC}
-	var resources map[model.ID]*model.Resource
+	seen, err := e.foresee(ctx, set, o.VPC)
+	if err != nil {
+		return nil, err
+	}
+	report := &ReachReport{VPCs: []*reach.Result{}, Diagnostics: seen.found}
+	err = report.add(seen.vpcs, seen.resources, o)
+	return report, err
+}
+
+// foreseen is what there is, or will be.
+type foreseen struct {
+	vpcs      []string // that are asked for
+	resources map[model.ID]*model.Resource
+	found     model.Diagnostics
+}
+
+// foresee reads a VPC, "" for all, or with a set those of the set as they would be
+// when that were applied.
+func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (foreseen, error) {
+	f := foreseen{vpcs: []string{vpc}}
 	if set == nil {
-		w, err := e.read(ctx, scope{all: o.VPC == "", vpcs: vpcs})
+		w, err := e.read(ctx, scope{all: vpc == "", vpcs: f.vpcs})
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		resources = w.resources
+		f.resources = w.resources
 	} else {
 		wish := wish{put: set.Resources}
 		s := e.scopeOf(wish)
-		if o.VPC != "" && !slices.Contains(s.vpcs, o.VPC) {
-			s.vpcs = append(s.vpcs, o.VPC)
+		if vpc != "" && !slices.Contains(s.vpcs, vpc) {
+			s.vpcs = append(s.vpcs, vpc)
 		}
 		w, err := e.read(ctx, s)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
 		p, err := e.planIn(ctx, w, wish, 0)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		resources, report.Diagnostics = p.then, p.Diagnostics
+		f.resources, f.found = p.then, p.Diagnostics
 	}
-	if o.VPC == "" {
-		vpcs = nil
-		for _, r := range sorted(resources) {
-			if r.Kind == model.KindVPC && (set == nil || slices.Contains(set.VPCs(), r.Metadata.Name)) {
-				vpcs = append(vpcs, r.Metadata.Name)
-			}
+	if vpc != "" {
+		return f, nil
+	}
+	f.vpcs = nil
+	for _, r := range sorted(f.resources) {
+		if r.Kind == model.KindVPC && (set == nil || slices.Contains(set.VPCs(), r.Metadata.Name)) {
+			f.vpcs = append(f.vpcs, r.Metadata.Name)
 		}
 	}
-	err := report.add(vpcs, resources, o)
-	return report, err
+	return f, nil
 }
 
 // add asks the VPCs. Where there are several, those without an end that is asked

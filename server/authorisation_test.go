@@ -101,6 +101,8 @@ func TestAuthorisation(t *testing.T) {
 		"GET /v1/export":                       {{"", "", watchers}, {"/v1/export?vpc=shop", "", viewers}},
 		"GET /v1/reach":                        {{"", "", watchers}, {"/v1/reach?vpc=shop", "", viewers}},
 		"POST /v1/reach":                       {{"", vpc, viewers}, {"/v1/reach?vpc=other", vpc, append([]string{"admin-of-shop"}, watchers...)}},
+		"GET /v1/verify":                       {{"", "", watchers}, {"/v1/verify?vpc=shop", "", viewers}},
+		"POST /v1/verify":                      {{"", vpc, viewers}, {"/v1/verify?vpc=other", vpc, append([]string{"admin-of-shop"}, watchers...)}},
 		"GET /v1/drift":                        {{"", "", watchers}, {"/v1/drift?vpc=shop", "", viewers}},
 		"POST /v1/drift/repair":                {{"", "", []string{"admin-of-all"}}, {"/v1/drift/repair?vpc=shop", "", admins}},
 		"GET /v1/vpcs/{vpc}":                   {{"", "", viewers}},

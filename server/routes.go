@@ -51,6 +51,7 @@ func (s *Server) routes(o Options) *routes {
 	s.listRoutes(rs)
 	s.bulkRoutes(rs)
 	s.reachRoutes(rs)
+	s.verifyRoutes(rs)
 	s.otherRoutes(rs, o)
 	return rs
 }

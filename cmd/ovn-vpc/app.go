@@ -87,7 +87,7 @@ func (a *app) root() *cobra.Command {
 	})
 	a.help = "ovn-vpc"
 	a.globalFlags(root)
-	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.getCommand(), a.describeCommand(),
+	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.verifyCommand(), a.getCommand(), a.describeCommand(),
 		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
 		a.tokenCommand(), a.versionCommand())
 	return root

@@ -15,7 +15,7 @@ import (
 const (
 	exitDone     = 0
 	exitFailure  = 1
-	exitPending  = 2 // changes or drift, with --exit-code
+	exitPending  = 2 // changes or drift, with --exit-code; an expectation that doesn't hold
 	exitInvalid  = 3 // the input or the command line
 	exitConflict = 4 // the database kept changing, or the plan is stale
 )
@@ -24,6 +24,7 @@ var (
 	// errPending is no failure: it makes the exit code tell that something is
 	// to be done.
 	errPending     = errors.New("changes are pending")
+	errBroken      = errors.New("an expectation doesn't hold") // nor is this
 	errInterrupted = errors.New("interrupted")
 )
 
@@ -51,7 +52,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errPending):
+	case errors.Is(err, errPending), errors.Is(err, errBroken):
 		return exitPending
 	case errors.As(err, &invalid), errors.As(err, &usage), errors.As(err, &remote):
 		return exitInvalid

@@ -102,6 +102,7 @@ const (
 
 	outputMermaid = "mermaid"
 	outputDOT     = "dot"
+	outputJUnit   = "junit"
 )
 
 // outputFlag gives a command -o with these formats, the first the default.

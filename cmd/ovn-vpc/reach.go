@@ -86,13 +86,9 @@ func ends(flag string, words []string) ([]reach.End, error) {
 }
 
 func (a *app) reach(ctx context.Context, paths []string, o engine.ReachOptions) (*engine.ReachReport, error) {
-	var set *model.Set
-	var found model.Diagnostics
-	var err error
-	if len(paths) > 0 {
-		if set, found, err = a.load(paths, a.online(ctx)); err != nil {
-			return nil, err
-		}
+	set, found, err := a.loadIfAny(ctx, paths)
+	if err != nil {
+		return nil, err
 	}
 	b, done, err := a.connect(ctx, false)
 	if err != nil {
@@ -105,6 +101,14 @@ func (a *app) reach(ctx context.Context, paths []string, o engine.ReachOptions) 
 	}
 	r.Diagnostics = union(found, r.Diagnostics)
 	return r, nil
+}
+
+// loadIfAny reads the files of a command that does without too: nil is none.
+func (a *app) loadIfAny(ctx context.Context, paths []string) (*model.Set, model.Diagnostics, error) {
+	if len(paths) == 0 {
+		return nil, nil, nil
+	}
+	return a.load(paths, a.online(ctx))
 }
 
 // showReach shows the VPCs one after the other, each under its name where there

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/reach"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Check expectations against the access lists",
+		Long: `Check which expectations hold: by what is stored, or with -f as it would be when
+the files were applied. Of one that doesn't hold it shows the traffic that fares
+otherwise, and the rules that decide so.
+
+Exit code 0: all hold; 2: some don't. It is about the first packets of
+connections, as the reach command is.`,
+		Example: `  ovn-vpc verify --vpc shop
+  ovn-vpc verify -f examples/expectations/
+  ovn-vpc verify -f shop/ -o junit > verify.xml      # in CI`,
+		Args: a.filesOnly(),
+	}
+	paths := fileFlag(cmd)
+	vpc := a.vpcFlag(cmd, "only this VPC (default all, with -f those of the files)")
+	a.outputFlag(cmd, outputTable, outputJSON, outputJUnit)
+	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		set, found, err := a.loadIfAny(ctx, *paths)
+		if err != nil {
+			return err
+		}
+		b, done, err := a.connect(ctx, false)
+		if err != nil {
+			return err
+		}
+		defer done()
+		r, err := b.Verify(ctx, set, *vpc)
+		if err != nil {
+			return joined(found, err)
+		}
+		r.Diagnostics = union(found, r.Diagnostics)
+		if err := a.showVerdicts(r); err != nil {
+			return err
+		}
+		if !r.Holds() {
+			return errBroken
+		}
+		return nil
+	})
+	return cmd
+}
+
+func (a *app) showVerdicts(r *engine.VerifyReport) error {
+	switch a.output {
+	case outputJSON:
+		a.printJSON(r)
+		return nil
+	case outputJUnit:
+		a.diagnose(r.Diagnostics)
+		return a.printJUnit(r.Expectations)
+	}
+	a.diagnose(r.Diagnostics)
+	if len(r.Expectations) == 0 {
+		fmt.Fprintln(a.stderr, "No expectation found.")
+		return nil
+	}
+	rows := [][]string{{"VPC", "NAME", "EXPECT", "FROM", "TO", "TRAFFIC", "HOLDS"}}
+	for _, v := range r.Expectations {
+		rows = append(rows, []string{v.VPC, v.Name, string(v.Expect), v.From, v.To, v.Traffic, yes(v.Holds)})
+	}
+	if err := a.align("", rows); err != nil {
+		return err
+	}
+	for _, v := range r.Expectations {
+		for _, reason := range v.Reasons() {
+			a.printf("%s/%s: %s\n", v.VPC, v.Name, reason)
+		}
+	}
+	return nil
+}
+
+// The form of JUnit's results that CI services read: a suite for each VPC.
+type (
+	junitSuites struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		File    string        `xml:"file,attr,omitempty"`
+		Line    int           `xml:"line,attr,omitempty"`
+		Failure *junitFailure `xml:"failure"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+func (a *app) printJUnit(verdicts []reach.Verdict) error {
+	all := junitSuites{Tests: len(verdicts)}
+	for _, v := range verdicts {
+		at := slices.IndexFunc(all.Suites, func(s junitSuite) bool { return s.Name == v.VPC })
+		if at < 0 {
+			at = len(all.Suites)
+			all.Suites = append(all.Suites, junitSuite{Name: v.VPC})
+		}
+		suite := &all.Suites[at]
+		one := junitCase{Class: v.VPC, Name: v.Name, File: v.File, Line: v.Line}
+		if !v.Holds {
+			one.Failure = &junitFailure{Message: v.What(), Text: strings.Join(v.Reasons(), "\n")}
+			suite.Failures++
+			all.Failures++
+		}
+		suite.Tests++
+		suite.Cases = append(suite.Cases, one)
+	}
+	text, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing XML: %w", err)
+	}
+	a.printf("%s%s\n", xml.Header, text)
+	return nil
+}

@@ -285,6 +285,9 @@ func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wa
 	if err != nil {
 		return nil, err
 	}
+	if c.options.OverrideExpectations {
+		query.Set("overrideExpectations", "true")
+	}
 	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait})
 	r.Diagnostics = place(set, r.Diagnostics)
 	return r, placedError(set, err)

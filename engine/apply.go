@@ -145,6 +145,9 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	if p.Owner != e.Owner {
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
+	if err := p.unbroken(); err != nil {
+		return nil, err
+	}
 	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
 	r := e.newRunner(wait.any())
 	err = r.commit(ctx, p)

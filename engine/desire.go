@@ -20,6 +20,7 @@ type wish struct {
 	prune bool
 	// reckoning says whether the plan tells what it opens.
 	reckoning reckoning
+	judging   judging
 }
 
 // desire is a wish merged into what is stored.
@@ -30,6 +31,7 @@ type desire struct {
 	removed   []*model.Resource            // as they are stored
 	found     model.Diagnostics
 	reckoning reckoning
+	judging   judging
 }
 
 // before is a resource as it is stored, or as its second copy says.
@@ -46,7 +48,7 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources), reckoning: wish.reckoning}
+	d := &desire{world: w, resources: maps.Clone(w.resources), reckoning: wish.reckoning, judging: wish.judging}
 	for _, r := range wish.put {
 		put := asInput(r)
 		put.Manager = e.Manager

@@ -38,9 +38,13 @@ type Engine struct {
 	SB      Southbound // nil: chassis and bindings are not known
 	Owner   string     // the installation
 	Manager string     // who brings resources with this engine
-	Now     func() time.Time
-	Rand    func() uint64 // spreads retries
-	Log     *slog.Logger
+	// OverrideExpectations lets changes pass that break an expectation, and notes
+	// it (Overridden).
+	OverrideExpectations bool
+
+	Now  func() time.Time
+	Rand func() uint64 // spreads retries
+	Log  *slog.Logger
 	// SchemaVersion tells the server's, such as 7.0.0, "" if not known; nil: it isn't.
 	SchemaVersion func() string
 	// Progress is told of each transaction that landed; nil for nobody.
@@ -58,6 +62,13 @@ func New(nb Store, owner, manager string) *Engine {
 func (e *Engine) As(manager string) *Engine {
 	other := *e
 	other.Manager = manager
+	return &other
+}
+
+// Overriding is the same engine, but for changes that may break expectations.
+func (e *Engine) Overriding() *Engine {
+	other := *e
+	other.OverrideExpectations = true
 	return &other
 }
 

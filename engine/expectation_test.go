@@ -101,3 +101,43 @@ func TestVerify(t *testing.T) {
 	_, err := f.Verify(f.ctx, nil, "nosuch")
 	require.EqualError(t, err, "VPC nosuch not found")
 }
+
+// A change that breaks an expectation is refused, unless that is wanted: then the
+// VPC keeps a note of it.
+func TestExpectationsStandAgainstChanges(t *testing.T) {
+	f := newFixture(t, false)
+	f.Manager = "ops"
+	closed := expectation("shop", "closed", "from: outside, to: db, expect: deny")
+	f.apply(guarded() + closed + att("shop", "app-1", "app"))
+	leak := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432]}")
+	before := f.dump()
+	const word = "Expectation shop/closed: deny outside -> db all will not hold: tcp 22, 5432 passes by db/rule 10 (spec.yaml:2)"
+	f.refused(leak, word)
+	f.refused(expectation("shop", "new", "from: app-1, to: db, traffic: tcp/80, expect: allow"), "Expectation shop/new: allow app-1 -> db tcp 80 will not hold")
+	_, err := f.Delete(f.ctx, []model.ID{expectationID("shop", "closed"), {Kind: model.KindACL, VPC: "shop", Name: "db"}}, false, engine.WaitNone)
+	require.ErrorContains(t, err, "in use")
+	edited := f.edit(engine.Edit{ID: model.ID{Kind: model.KindACL, VPC: "shop", Name: "db"},
+		Change: func(*model.Resource) (*model.Resource, error) { return load(t, leak).Resources[0], nil }})
+	require.ErrorContains(t, edited[0].Err, "will not hold")
+	require.Equal(t, before, f.dump(), "it has written something")
+
+	// A plan warns, and isn't carried out.
+	p, err := f.Plan(f.ctx, load(t, leak), false)
+	require.NoError(t, err)
+	require.Equal(t, model.CodeExpectation, p.Diagnostics[0].Code)
+	require.Equal(t, model.LevelWarning, p.Diagnostics[0].Severity)
+	_, err = f.ApplyPlan(f.ctx, p, engine.WaitNone)
+	require.ErrorContains(t, err, word)
+
+	// What is broken once no longer stands against other changes.
+	result, err := f.Overriding().Apply(f.ctx, load(t, leak), false, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, result.Diagnostics, 1)
+	note := f.nbctl("get", "Logical_Router", "shop", `external_ids:ovn-vpc-run\:overridden`)
+	require.Contains(t, note, `\"manager\":\"ops\"`)
+	require.Contains(t, note, `\"expectations\":[\"closed\"]`)
+	f.noDrift()
+	f.apply(tier("shop", "web", "10.0.3.0/24") + closed)
+	f.apply(guarded())
+	f.refused(leak, word)
+}

@@ -75,7 +75,7 @@ func (p *Plan) Empty() bool { return len(p.VPCs) == 0 }
 
 // Plan is what Apply would do.
 func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, error) {
-	return e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonBrief}, 0)
+	return e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonBrief, judging: judgeMildly}, 0)
 }
 
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
@@ -328,13 +328,14 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	slices.SortFunc(part.Changes, func(a, b ResourceChange) int { return compareIDs(a.ID(), b.ID()) })
 	d.reckon(part)
 	guards := e.newGuarder(d, vpc)
-	guards.reckoned = part.Reach != nil
+	broken, judged := d.judge(part)
+	guards.reckoned = part.Reach != nil || judged
 	for _, group := range split(active, whole) {
 		tx := diffOf(group)
 		guards.guard(group, &tx)
 		part.Transactions = append(part.Transactions, tx)
 	}
-	return part, nil
+	return part, e.override(d, part, broken)
 }
 
 func diffOf(changes []*change) nbdb.Plan {

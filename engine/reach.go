@@ -58,7 +58,7 @@ func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (fores
 		}
 		f.resources = w.resources
 	} else {
-		wish := wish{put: set.Resources}
+		wish := wish{put: set.Resources, judging: judgeNever}
 		s := e.scopeOf(wish)
 		if vpc != "" && !slices.Contains(s.vpcs, vpc) {
 			s.vpcs = append(s.vpcs, vpc)

@@ -65,10 +65,11 @@ type Code string
 
 // The codes.
 const (
-	CodeInUse     Code = "in-use"    // others use what is to be removed or narrowed
-	CodeTaken     Code = "taken"     // somebody else has the name, address or MAC
-	CodeImmutable Code = "immutable" // the field can't be changed
-	CodeLimit     Code = "limit"     // an offering's limit, OVN's, or a tier without a free address
+	CodeInUse       Code = "in-use"      // others use what is to be removed or narrowed
+	CodeTaken       Code = "taken"       // somebody else has the name, address or MAC
+	CodeImmutable   Code = "immutable"   // the field can't be changed
+	CodeExpectation Code = "expectation" // an expectation that would not hold
+	CodeLimit       Code = "limit"       // an offering's limit, OVN's, or a tier without a free address
 )
 
 // String is one line: `file:line:col: error: Tier shop/web: spec.cidrs[0]:

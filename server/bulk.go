@@ -54,6 +54,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
 	}
 	confirmParams := []*huma.Param{
+		query("overrideExpectations", "break expectations, and note it with the VPC", flag()),
 		query("confirmOpens", "refuse a plan that opens traffic between tiers which allowOpen doesn't name", flag()),
 		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()),
 	}
@@ -193,11 +194,15 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	e := s.managed(c)
+	if c.flag("overrideExpectations") {
+		e = e.Overriding()
+	}
 	var result *engine.Result
 	if c.flag("confirmOpens") {
-		result, err = s.managed(c).ApplyConfirmed(c, set, c.flag("prune"), named, engine.WaitNone)
+		result, err = e.ApplyConfirmed(c, set, c.flag("prune"), named, engine.WaitNone)
 	} else {
-		result, err = s.managed(c).Apply(c, set, c.flag("prune"), engine.WaitNone)
+		result, err = e.Apply(c, set, c.flag("prune"), engine.WaitNone)
 	}
 	if result != nil {
 		result.Diagnostics = append(found, result.Diagnostics...)

@@ -46,11 +46,14 @@ const (
 	KeyExpectationPrefix = "ovn-vpc-expectation:"
 )
 
-// Runtime notes in a tier's registry: written by the engine, no part of the
-// desired state.
+// Runtime notes in a tier's registry, and at a VPC's router: written by the
+// engine, no part of the desired state.
 const (
 	// NoteEpoch changes with every claim that its row's UUID does not lock.
 	NoteEpoch = "ovn-vpc-run:epoch"
+	// NoteOverridden at a router: who last broke which expectations knowingly, and
+	// when (engine.Overridden).
+	NoteOverridden = "ovn-vpc-run:overridden"
 	// NoteFreedPrefix and an address: when the address was freed (Unix seconds).
 	NoteFreedPrefix = "ovn-vpc-run:freed/"
 )

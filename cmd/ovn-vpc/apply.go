@@ -21,7 +21,11 @@ offerings are never pruned, and an input without a document changes nothing.
 
 With --confirm-opens, a plan that opens traffic between tiers, or to or from
 outside, is refused (exit 3) unless each opening is named by --allow-open, as the
-plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.`,
+plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.
+
+A change after which an expectation of the VPC holds no more is refused (exit 3),
+and so is a new expectation that doesn't hold. --override-expectations lets it
+pass, and notes with the VPC who did so, when, and with which expectations.`,
 		Example: `  ovn-vpc apply -f examples/three-tier/
   ovn-vpc apply -f shop/ --prune --wait sb      # return when ovn-northd has it
   ovn-vpc get tiers -o json | ovn-vpc apply -f -
@@ -35,6 +39,7 @@ plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.`,
 	confirm := cmd.Flags().Bool("confirm-opens", false, "refuse to open what no --allow-open names")
 	allowed := cmd.Flags().StringArray("allow-open", nil, "what may be opened, such as 'app -> db tcp 3306' or 'outside -> web tcp 80, 443'; may be repeated")
 	complete(cmd, "allow-open", cobra.NoFileCompletions)
+	cmd.Flags().BoolVar(&a.flags.override, "override-expectations", false, "break expectations, and note it with the VPC")
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
@@ -46,6 +51,8 @@ plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.`,
 			return usagef("--plan and -f exclude each other")
 		case *file != "" && *prune:
 			return usagef("--plan and --prune exclude each other: give --prune to the plan command")
+		case *file != "" && a.flags.override:
+			return usagef("--plan and --override-expectations exclude each other: apply the files with -f")
 		case *file != "":
 			return a.applyPlan(ctx, *file, o, engine.Wait(*wait))
 		}

@@ -16,6 +16,7 @@ import (
 type globalFlags struct {
 	nb, sb                   string
 	owner, manager           string
+	override                 bool // of apply: expectations
 	timeout                  time.Duration
 	verbose                  int
 	key, certificate, caCert string

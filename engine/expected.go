@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// judging says what becomes of a plan that breaks an expectation.
+type judging int
+
+const (
+	judgeStrictly judging = iota // it is refused
+	judgeMildly                  // it warns
+	judgeNever
+)
+
+// Overridden is the note of a change that broke expectations knowingly, kept with
+// the VPC.
+type Overridden struct {
+	Manager      string    `json:"manager"`
+	Time         time.Time `json:"time"`
+	Expectations []string  `json:"expectations"`
+}
+
+// judge finds the expectations that the part of a plan for one VPC breaks: those
+// that held before, or are new or changed, and will not hold. judged tells whether
+// there was any to look at.
+func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged bool) {
+	if d.judging == judgeNever || !d.concernsExpectations(part) {
+		return nil, false
+	}
+	now, err := verdicts(part.VPC, sorted(d.resources))
+	if err != nil {
+		d.found = append(d.found, fault(vpcResource(part.VPC), "the expectations can't be judged: %s", "", err))
+	}
+	held := map[string]bool{}
+	// What can't be read now has held nothing.
+	before, _ := verdicts(part.VPC, sorted(d.world.resources))
+	for _, v := range before {
+		held[v.Name] = v.Holds
+	}
+	for _, v := range now {
+		id := model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}
+		if was := d.world.resources[id]; !v.Holds && (held[v.Name] || was == nil || len(changedFields(was, d.resources[id])) > 0) {
+			broken = append(broken, v)
+		}
+	}
+	return broken, len(now) > 0
+}
+
+// concernsExpectations tells whether the part may make an expectation of its VPC
+// hold no more.
+func (d *desire) concernsExpectations(part *VPCPlan) bool {
+	var named []*model.Resource // what an expectation may name, and those
+	there := false
+	for _, r := range d.resources {
+		if r.Metadata.VPC == part.VPC && part.VPC != "" && r.Kind != model.KindACL {
+			named = append(named, r)
+			there = there || r.Kind == model.KindExpectation
+		}
+	}
+	if !there {
+		return false
+	}
+	slices.SortFunc(named, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+	users := model.Users(named)
+	return slices.ContainsFunc(part.Changes, func(c ResourceChange) bool {
+		return c.Kind == model.KindExpectation || d.concernsReach(c) || c.Kind == model.KindAttachment && len(users[c.ID()]) > 0
+	})
+}
+
+// override tells of the expectations that a part breaks. Where that is allowed it
+// is noted at the VPC's router.
+func (e *Engine) override(d *desire, part *VPCPlan, broken []reach.Verdict) error {
+	const fix = "change what breaks it, change or delete the expectation, or apply with --override-expectations"
+	note := Overridden{Manager: e.Manager, Time: e.Now().UTC().Truncate(time.Second)}
+	for _, v := range broken {
+		r := d.resources[model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}]
+		tell := r.Fault
+		if d.judging == judgeMildly || e.OverrideExpectations {
+			tell = r.Warning
+		}
+		d.found = append(d.found, tell("", fmt.Sprintf("%s will not hold: %s", v.What(), strings.Join(v.Reasons(), "; ")), fix).Coded(model.CodeExpectation))
+		note.Expectations = append(note.Expectations, v.Name)
+	}
+	if len(broken) == 0 || !e.OverrideExpectations || len(part.Transactions) == 0 {
+		return nil
+	}
+	value, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("noting overridden expectations: %w", err)
+	}
+	text := string(value)
+	change := nbdb.EntryChange{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(e.Owner, part.VPC), Key: translate.NoteOverridden, New: &text}
+	if router := nbdb.Lookup[*nbdb.LogicalRouter](d.world.state, change.Row); router != nil {
+		if old, ok := router.ExternalIDs[change.Key]; ok {
+			change.Old = &old
+		}
+	}
+	last := &part.Transactions[len(part.Transactions)-1]
+	last.Entries = append(last.Entries, change)
+	return nil
+}
+
+// unbroken refuses a plan that was made knowing that it breaks expectations.
+func (p *Plan) unbroken() error {
+	broken := slices.DeleteFunc(slices.Clone(p.Diagnostics), func(d model.Diagnostic) bool { return d.Code != model.CodeExpectation })
+	return invalid(broken.AsErrors())
+}

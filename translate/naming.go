@@ -190,6 +190,31 @@ func ResourceOf(key string) (id model.ID, ok bool) {
 	return model.ID{}, false
 }
 
+// ListRow is what the key of a list's row stands for: a rule, or a default.
+type ListRow struct {
+	VPC, ACL  string
+	Direction model.Direction
+	Number    int // of the rule; 0 for the default
+}
+
+// ListRowOf reads the key of a list's row.
+func ListRowOf(key string) (row ListRow, ok bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) < 4 {
+		return ListRow{}, false
+	}
+	row = ListRow{VPC: parts[1], ACL: parts[2], Direction: model.Direction(parts[3])}
+	switch {
+	case parts[0] == "acl-default" && len(parts) == 4:
+		return row, true
+	case parts[0] == "acl-rule" && len(parts) > 4:
+		n, err := strconv.Atoi(parts[4])
+		row.Number = n
+		return row, err == nil && n > 0
+	}
+	return ListRow{}, false
+}
+
 // RouterMAC is the MAC of a tier's router port: in the range
 // 0e:58:00:00:00:00/ff:fe:00:00:00:00, by which rules know that a packet
 // comes from or goes to the router.

@@ -1,0 +1,35 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+)
+
+// Trace tells what becomes of traffic. Rules of the set are told with their
+// places in its files.
+func (c *Client) Trace(ctx context.Context, q engine.TraceQuery) (*engine.TraceReport, error) {
+	set := cmp.Or(q.Set, &model.Set{})
+	request := struct {
+		engine.TraceQuery
+		Items []model.Document `json:"items,omitempty"`
+	}{q, documentsOf(set.Resources).Items}
+	body, err := encode(request)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/trace", body: body, reads: true})
+	if err != nil {
+		return nil, placedError(set, err)
+	}
+	r := &engine.TraceReport{}
+	if err := decode(a, r); err != nil {
+		return nil, err
+	}
+	r.Diagnostics = place(set, r.Diagnostics)
+	r.Locate(set)
+	return r, nil
+}

@@ -248,3 +248,19 @@ func headerText(h traffic.Packet) string {
 	}
 	return fmt.Sprintf("%s protocol %d", h.Family, h.Protocol)
 }
+
+// AskOVN asks OVN about every packet of the report: ask runs ovn-trace(8)
+// --summary with a microflow. For a report that was made here, not by a server.
+func (r *TraceReport) AskOVN(ask func(microflow string) (string, error)) error {
+	for i := range r.Paths {
+		p := &r.Paths[i]
+		flow := match.Microflow(p.frame)
+		account, err := ask(flow)
+		if err != nil {
+			return fmt.Errorf("asking OVN about %s: %w", flow, err)
+		}
+		said := trace.ReadSummary(account, translate.RouterName(r.VPC), p.frame.Inport)
+		p.OVN = &OVNVerdict{Outcome: said.Outcome, Agrees: p.verdict.Agrees(said)}
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,25 +25,38 @@ there is.
 What the lists let out to outside passes, as in reach: a VPC has no way out of
 its own.
 
-Exit code 0: it is reachable, 2: it is not, or not all of it.`
+With --ovn ovn-trace(8) judges each packet too: by the flows of the southbound
+database of --sb, with -f by those that an ovn-northd makes in a scratch OVN of
+its own, of which nothing is left.
+
+Exit code 0: it is reachable, 2: it is not, or not all of it, 1 where OVN says
+otherwise.`
 
 func (a *app) traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trace FROM TO [TRAFFIC]", Short: "Tell what becomes of a packet, and which rules decide", Long: traceLong,
 		Example: `  ovn-vpc trace web-1 db-1 tcp/5432
   ovn-vpc trace web-1 db-1 tcp/5432 -f examples/three-tier/   # as it would be
+  ovn-vpc trace web-1 db-1 tcp/5432 -f examples/three-tier/ --ovn
   ovn-vpc trace tier/web 198.51.100.7 udp/53 --vpc shop -o json`,
 		Args: a.args(2, 3, "give FROM TO, and perhaps TRAFFIC such as tcp/443"), ValidArgsFunction: a.completeEnds,
 	}
 	paths := fileFlag(cmd)
 	vpc := a.vpcFlag(cmd, "the VPC; may be left away where there is one")
+	ovn := cmd.Flags().Bool("ovn", false, "let OVN itself judge too, and fail where it says otherwise")
 	a.outputFlag(cmd, outputTable, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		q := engine.TraceQuery{VPC: *vpc, From: args[0], To: args[1]}
 		if len(args) > 2 {
 			q.Traffic = args[2]
 		}
+		if *ovn && a.server() != "" {
+			return usagef("--ovn and a server exclude each other: OVN is asked from here")
+		}
 		r, err := a.trace(ctx, q, *paths)
+		if err == nil && *ovn {
+			err = a.askOVN(ctx, r)
+		}
 		if err != nil {
 			return err
 		}
@@ -54,7 +68,10 @@ func (a *app) traceCommand() *cobra.Command {
 				return err
 			}
 		}
-		if !r.Reachable {
+		switch {
+		case slices.ContainsFunc(r.Paths, func(p engine.TracePath) bool { return p.OVN != nil && !p.OVN.Agrees }):
+			return a.differs(r)
+		case !r.Reachable:
 			return errUnreachable
 		}
 		return nil

@@ -62,7 +62,15 @@ func (a *app) showPath(p engine.TracePath) error {
 		add("back", p.Reply.Hops)
 	}
 	rows[0][0] = "WAY"
-	return a.align("  ", rows)
+	if err := a.align("  ", rows); err != nil || p.OVN == nil {
+		return err
+	}
+	if !p.OVN.Agrees {
+		a.printf("  %s\n", a.colored(red, fmt.Sprintf("OVN says otherwise: %s", p.OVN.Outcome)))
+		return nil
+	}
+	a.printf("  OVN says the same: %s\n", p.OVN.Outcome)
+	return nil
 }
 
 // outcomeText is what became of a packet; what passes beyond the router is told

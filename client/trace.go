@@ -33,3 +33,27 @@ func (c *Client) Trace(ctx context.Context, q engine.TraceQuery) (*engine.TraceR
 	r.Locate(set)
 	return r, nil
 }
+
+// Explain finds the rows that a text speaks of, and what is behind them.
+func (c *Client) Explain(ctx context.Context, text string, set *model.Set) ([]engine.Explanation, error) {
+	set = cmp.Or(set, &model.Set{})
+	body, err := encode(struct {
+		Text  string           `json:"text"`
+		Items []model.Document `json:"items,omitempty"`
+	}{text, documentsOf(set.Resources).Items})
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/explain", body: body, reads: true})
+	if err != nil {
+		return nil, placedError(set, err)
+	}
+	var found struct{ Items []engine.Explanation }
+	if err := decode(a, &found); err != nil {
+		return nil, err
+	}
+	for i := range found.Items {
+		found.Items[i].Locate(set)
+	}
+	return found.Items, nil
+}

@@ -95,6 +95,7 @@ func TestAuthorisation(t *testing.T) {
 		"POST /v1/vpcs":               {{"", vpc, editors}},
 		"POST /v1/validate":           {{"", vpc, viewers}, {"", offering, anybody}},
 		"POST /v1/plan":               {{"", vpc, viewers}},
+		"POST /v1/explain":            {{"", `{"text": "x"}`, anybody}, {"", `{"text": "x", "items": [` + vpc + `]}`, viewers}},
 		"POST /v1/trace": {{"", `{"vpc": "shop", "from": "a", "to": "b"}`, viewers}, {"", `{"from": "a", "to": "b"}`, watchers},
 			{"", `{"from": "a", "to": "b", "items": [` + vpc + `]}`, viewers}},
 		"POST /v1/apply":                       {{"", vpc, editors}, {"", offering, []string{"admin-of-all"}}},

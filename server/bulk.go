@@ -63,7 +63,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			params:      append(planParams, waitParams()...), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
 		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: append(waitParams(), query("cascade", "delete their users too", flag())),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
-		s.traceRoute(rs),
+		s.traceRoute(rs), s.explainRoute(rs),
 		{method: http.MethodGet, path: "/v1/export", id: "export", summary: "The documents that bring an empty database to the same state",
 			description: "As YAML it is a stream of documents.", params: []*huma.Param{vpcParam()},
 			responses: map[int]*huma.Schema{http.StatusOK: {Ref: schemaPrefix + "ResourceList"}}, problems: problemStatuses(http.StatusNotFound), handle: s.export},

@@ -20,7 +20,7 @@ type traceRequest struct {
 func (s *Server) traceRoute(rs *routes) route {
 	list := schemaOf[engine.TraceQuery](rs.doc)
 	body := &huma.Schema{AllOf: []*huma.Schema{list, {Type: huma.TypeObject, Properties: map[string]*huma.Schema{
-		"items": {Type: huma.TypeArray, Items: &huma.Schema{Ref: schemaPrefix + "Resource"}, Description: "documents: the state is traced as it would be after applying them"},
+		"items": documentsSchema("documents: the state is traced as it would be after applying them"),
 	}}}}
 	return route{method: http.MethodPost, path: "/v1/trace", id: "trace", summary: "Tell what becomes of a packet, and which rules decide",
 		description: "Ends are an attachment or a tier (attachment/NAME, tier/NAME where both have the name), an address, or outside. " +

@@ -88,7 +88,7 @@ func (a *app) root() *cobra.Command {
 	a.help = "ovn-vpc"
 	a.globalFlags(root)
 	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.getCommand(), a.describeCommand(),
-		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.traceCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
+		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.traceCommand(), a.explainCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
 		a.tokenCommand(), a.versionCommand())
 	return root
 }

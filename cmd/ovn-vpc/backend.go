@@ -27,6 +27,7 @@ type backend interface {
 	ReplaceACL(ctx context.Context, vpc, tier, acl string, wait engine.Wait) (*engine.Result, error)
 	Drift(ctx context.Context, vpc string, repair bool, wait engine.Wait) (*engine.DriftReport, error)
 	Trace(ctx context.Context, q engine.TraceQuery) (*engine.TraceReport, error)
+	Explain(ctx context.Context, text string, set *model.Set) ([]engine.Explanation, error)
 }
 
 // connect is the way to the databases: through a server where one is named. A

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,7 +66,18 @@ func (a *app) askOVN(ctx context.Context, r *engine.TraceReport) (err error) {
 	// Each use of connection tracking takes one.
 	args = append(args, slices.Repeat([]string{"--ct=new"}, manyStates)...)
 	return r.AskOVN(func(flow string) (string, error) {
-		return bin.Run(ctx, "ovn-trace", append(slices.Clone(args), "--summary", flow)...)
+		cmd := bin.Command(ctx, "ovn-trace", append(slices.Clone(args), "--summary", flow)...)
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		first, _, _ := strings.Cut(strings.TrimSpace(complaints.String()), "\n")
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("ovn-trace: %w: %s", err, first)
+		case first != "":
+			fmt.Fprintf(a.stderr, "warning: ovn-trace complains (is it older than ovn-northd?): %s\n", first)
+		}
+		return string(out), nil
 	})
 }
 

@@ -51,6 +51,7 @@ func (o *ovn) traceExample(t *testing.T, dir string, tally map[bool]int) {
 				require.ErrorContains(t, err, "no packet of") // of one family
 				continue
 			}
+			var accounts []string
 			require.NoError(t, stored.AskOVN(func(flow string) (string, error) {
 				if asked++; asked%(manyStates/10) == 0 {
 					_, err := tr.stop(ctx)
@@ -58,11 +59,15 @@ func (o *ovn) traceExample(t *testing.T, dir string, tally map[bool]int) {
 					tr, err = o.startTracer(ctx)
 					require.NoError(t, err)
 				}
+				account, err := tr.call("trace", flow)
+				accounts = append(accounts, account)
+				require.NoError(t, err)
 				return tr.call("trace", "--summary", flow)
 			}))
-			for _, p := range stored.Paths {
+			for i, p := range stored.Paths {
 				require.True(t, p.OVN.Agrees, "%+v: %+v", q, p)
 				tally[p.Passes]++
+				o.explains(t, accounts[i], p)
 			}
 			q.Set = set
 			planned, err := nowhere.Trace(ctx, q)
@@ -75,6 +80,17 @@ func (o *ovn) traceExample(t *testing.T, dir string, tally map[bool]int) {
 	complaints, err := tr.stop(ctx)
 	require.NoError(t, err)
 	require.Empty(t, complaints)
+}
+
+// explains finds what decides about a packet in ovn-trace's account of it.
+func (o *ovn) explains(t *testing.T, account string, p engine.TracePath) {
+	found, err := o.engine.Explain(t.Context(), account, nil)
+	require.NoError(t, err)
+	for _, h := range p.Hops {
+		if h.Row != "" {
+			require.True(t, slices.ContainsFunc(found, func(x engine.Explanation) bool { return x.Row == h.Row }), "%+v\n%s", h, account)
+		}
+	}
 }
 
 // queriesOf are questions between all tiers of a VPC and outside.

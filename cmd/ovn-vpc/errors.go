@@ -15,7 +15,7 @@ import (
 const (
 	exitDone     = 0
 	exitFailure  = 1
-	exitPending  = 2 // changes or drift, with --exit-code
+	exitPending  = 2 // changes or drift, with --exit-code; not reachable
 	exitInvalid  = 3 // the input or the command line
 	exitConflict = 4 // the database kept changing, or the plan is stale
 )
@@ -23,7 +23,9 @@ const (
 var (
 	// errPending is no failure: it makes the exit code tell that something is
 	// to be done.
-	errPending     = errors.New("changes are pending")
+	errPending = errors.New("changes are pending")
+	// errUnreachable is no failure either: it is what trace has found.
+	errUnreachable = errors.New("not reachable")
 	errInterrupted = errors.New("interrupted")
 )
 
@@ -51,7 +53,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errPending):
+	case errors.Is(err, errPending), errors.Is(err, errUnreachable):
 		return exitPending
 	case errors.As(err, &invalid), errors.As(err, &usage), errors.As(err, &remote):
 		return exitInvalid

@@ -97,6 +97,9 @@ func words() map[string][]any {
 		"hostname":           texts("host-1"),
 		"PlugSpec.type":      texts("none", "tap", "netns"),
 		"PlugSpec.name":      texts("tap1"),
+		"from":               texts("web", "n1", "outside", "10.10.1.5"),
+		"to":                 texts("web", "n1", "outside", "10.10.1.5"),
+		"traffic":            texts("tcp/443", "udp/53", "icmp"),
 		"vpc":                vpcs,
 		"manager":            texts("server", "cli", "ci@example"),
 		"timeout":            texts("0s", "1ms", "5ms"),
@@ -327,6 +330,15 @@ func (g *generator) value(s *schema, in, field string) any {
 			return g.reference()
 		}
 		return g.value(g.doc.Components.Schemas[s.component()], s.component(), "")
+	}
+	if s != nil && len(s.AllOf) > 0 {
+		object := map[string]any{}
+		for _, part := range s.AllOf {
+			if fields, ok := g.value(part, in, field).(map[string]any); ok {
+				maps.Copy(object, fields)
+			}
+		}
+		return object
 	}
 	if s != nil && s.is("array") {
 		list := []any{}

@@ -152,3 +152,14 @@ func TestMerge(t *testing.T) {
 	q.Merge(Diff(Fragment{Edges: []Edge{edge}}, Fragment{}))
 	require.Equal(t, []EdgeChange{{Table: TableLogicalSwitch, From: uid(1), Column: "ports", Add: []UUID{uid(2)}, Remove: []UUID{uid(77)}}}, q.Edges)
 }
+
+func TestStateOf(t *testing.T) {
+	sw, acl := &LogicalSwitch{UUID: "sw"}, &ACL{UUID: "acl"}
+	edge := Edge{Table: TableLogicalSwitch, From: "sw", Column: "acls", Target: "acl"}
+	state, err := StateOf(Fragment{Rows: []Row{acl}, Edges: []Edge{edge}}, Fragment{Rows: []Row{sw}})
+	require.NoError(t, err)
+	require.Equal(t, []UUID{"acl"}, Lookup[*LogicalSwitch](state, "sw").ACLs)
+	require.Same(t, acl, Lookup[*ACL](state, "acl"))
+	_, err = StateOf(Fragment{Edges: []Edge{edge}})
+	require.ErrorContains(t, err, "no row Logical_Switch sw to refer to acl")
+}

@@ -54,7 +54,7 @@ type Sink interface {
 // have one query, with one condition. Every call has a connection of its own.
 //
 // It doesn't use libovsdb's monitors: their cache drops events when it is
-// behind, and costs three times the time and memory to load.
+// behind, and takes about twice the time and memory to load.
 func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error {
 	looking, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()

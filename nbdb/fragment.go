@@ -1,5 +1,10 @@
 package nbdb
 
+import (
+	"fmt"
+	"reflect"
+)
+
 // Edge is one reference in a set column of a row that somebody else owns:
 // Target stands in Column of the row From of Table. Two fragments that add
 // edges to one set don't collide: an edge is written by `mutate`.
@@ -26,6 +31,30 @@ type Fragment struct {
 	Rows    []Row
 	Edges   []Edge
 	Entries []Entry
+}
+
+// StateOf is the state that fragments make together: their rows, with their
+// edges in the columns. The rows are the fragments' own, and changed. It fails on
+// an edge from a row that is in none of them.
+func StateOf(fragments ...Fragment) (*State, error) {
+	state := NewState()
+	for _, f := range fragments {
+		for _, r := range f.Rows {
+			state.Put(r)
+		}
+	}
+	for _, f := range fragments {
+		for _, e := range f.Edges {
+			row := state.Get(e.Table, e.From)
+			if row == nil {
+				return nil, fmt.Errorf("no row %s %s to refer to %s", e.Table, e.From, e.Target)
+			}
+			t := typeOf(row)
+			column := reflect.ValueOf(row).Elem().Field(t.fields[t.named[e.Column]].index)
+			column.Set(reflect.Append(column, reflect.ValueOf(e.Target)))
+		}
+	}
+	return state, nil
 }
 
 // Guard is a precondition of a transaction (RFC 7047, 5.2.6 `wait`, timeout

@@ -66,14 +66,19 @@ type Decision struct {
 
 // String is such as "db/rule 20 (db.yaml:14)" and "web/egress default".
 func (d Decision) String() string {
-	text := fmt.Sprintf("%s/rule %d", d.List, d.Rule)
-	if d.Rule == 0 {
-		text = fmt.Sprintf("%s/%s default", d.List, d.Direction)
-	}
+	text := d.Named()
 	if d.File != "" {
 		text += fmt.Sprintf(" (%s:%d)", d.File, d.Line)
 	}
 	return text
+}
+
+// Named is the same without the place in a file.
+func (d Decision) Named() string {
+	if d.Rule == 0 {
+		return fmt.Sprintf("%s/%s default", d.List, d.Direction)
+	}
+	return fmt.Sprintf("%s/rule %d", d.List, d.Rule)
 }
 
 // decision is a rule by its index in the list.

@@ -71,6 +71,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			params:      slices.Concat(planParams, confirmParams, waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
 		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: append(waitParams(), query("cascade", "delete their users too", flag())),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
+		s.traceRoute(rs), s.explainRoute(rs),
 		{method: http.MethodGet, path: "/v1/export", id: "export", summary: "The documents that bring an empty database to the same state",
 			description: "As YAML it is a stream of documents.", params: []*huma.Param{vpcParam()},
 			responses: map[int]*huma.Schema{http.StatusOK: {Ref: schemaPrefix + "ResourceList"}}, problems: problemStatuses(http.StatusNotFound), handle: s.export},
@@ -95,6 +96,11 @@ func (c *exchange) documents(role Role) (*model.Set, model.Diagnostics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	return c.set(role, data)
+}
+
+// set reads documents, all of which the caller has to have a role for.
+func (c *exchange) set(role Role, data []byte) (*model.Set, model.Diagnostics, error) {
 	set, found := model.Load(model.Input{Data: data})
 	if slices.ContainsFunc(found, func(d model.Diagnostic) bool { return d.Code == model.CodeSyntax }) {
 		return nil, nil, unread(found)

@@ -235,7 +235,11 @@ func decodeStrictly(data []byte, value any) error {
 
 // unambiguous refuses JSON with a key twice in one object: decoders would take
 // the last one without a word.
-func unambiguous(data []byte) error { return distinct(json.NewDecoder(bytes.NewReader(data))) }
+func unambiguous(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber() // no number is too large to be passed over
+	return distinct(decoder)
+}
 
 // distinct reads one value.
 func distinct(d *json.Decoder) error {

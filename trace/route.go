@@ -75,7 +75,7 @@ func (w *walk) policies(r *lrouter, in string, p match.Packet) bool {
 		if !w.matches(row.Match, p, "Logical_Router_Policy", row.UUID) {
 			continue
 		}
-		w.step(Step{r.name, policy, in, row.ExternalIDs[nbdb.KeyPrefix+"key"], row.Priority, row.Match, row.Action})
+		w.step(Step{r.name, policy, in, row.ExternalIDs[nbdb.KeyPrefix+"key"], row.Priority, row.Match, row.Action, row.UUID})
 		if row.Action != "allow" && row.Action != "drop" {
 			w.err = fmt.Errorf("the action %q of Logical_Router_Policy %s is unknown", row.Action, row.UUID)
 		}

@@ -31,13 +31,14 @@ const (
 
 // Step is a row that matched, in the order of the packet's way.
 type Step struct {
-	Datapath  string `json:"datapath"`      // the switch or router
-	Direction string `json:"direction"`     // from-lport, to-lport or policy
-	Port      string `json:"port"`          // where the packet came in, or was to go out
-	Key       string `json:"key,omitempty"` // what the row realises, for rows of this project
-	Priority  int    `json:"priority"`
-	Match     string `json:"match"`
-	Action    string `json:"action"`
+	Datapath  string    `json:"datapath"`      // the switch or router
+	Direction string    `json:"direction"`     // from-lport, to-lport or policy
+	Port      string    `json:"port"`          // where the packet came in, or was to go out
+	Key       string    `json:"key,omitempty"` // what the row realises, for rows of this project
+	Priority  int       `json:"priority"`
+	Match     string    `json:"match"`
+	Action    string    `json:"action"`
+	Row       nbdb.UUID `json:"row"`
 }
 
 // Verdict is what becomes of a packet and why.
@@ -187,7 +188,7 @@ func (w *walk) acls(sw *lswitch, direction, at string, p match.Packet) (action s
 	}
 	for _, row := range sw.acls[direction] {
 		if w.matches(row.Match, p, "ACL", row.UUID) {
-			w.step(Step{sw.name, direction, at, row.ExternalIDs[nbdb.KeyPrefix+"key"], row.Priority, row.Match, row.Action})
+			w.step(Step{sw.name, direction, at, row.ExternalIDs[nbdb.KeyPrefix+"key"], row.Priority, row.Match, row.Action, row.UUID})
 			return row.Action
 		}
 	}

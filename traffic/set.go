@@ -226,3 +226,38 @@ func after(spans []Span, at Point) []Span {
 	}
 	return spans
 }
+
+// Headers are the headers of the set, of one family after the other; whole is
+// false where there are more than limit. Where the values of a protocol are one
+// thing, they are one header.
+func (s Set) Headers(limit int) (headers []Packet, whole bool) {
+	for _, f := range Families() {
+		for _, span := range s.of[f] {
+			for at := span.First; at <= span.Last; {
+				if len(headers) == limit {
+					return headers, false
+				}
+				p := at.packet(f)
+				headers = append(headers, p)
+				if at++; !p.Fragment && !HasPorts(p.Protocol) && p.Protocol != icmpOf(f) {
+					at = point(p.Protocol, values)
+				}
+			}
+		}
+	}
+	return headers, true
+}
+
+// packet is the header at a point of a family's line.
+func (at Point) packet(f Family) Packet {
+	p, value := Packet{Family: f, Protocol: uint8(at / width)}, at%width
+	switch {
+	case value == values:
+		p.Fragment = true
+	case HasPorts(p.Protocol):
+		p.Port = uint16(value)
+	case p.Protocol == icmpOf(f):
+		p.Type, p.Code = uint8(value>>8), uint8(value)
+	}
+	return p
+}

@@ -229,3 +229,20 @@ func TestMaps(t *testing.T) {
 		require.Equal(t, m, traffic.Join(m, m, func(a, _ int) int { return a }))
 	})
 }
+
+func TestHeaders(t *testing.T) {
+	for text, want := range map[string]int{"tcp 80, 443": 4, "tcp fragments": 2, "icmp echo": 256, "icmp 3/1": 1, "icmpv6 128/0": 1,
+		"protocol 47": 4, "protocol 47 fragments": 2, "ipv4 protocol 58 unfragmented": 1, "ipv6 udp 53; icmp 8/0": 2, "none": 0} {
+		s, err := traffic.Parse(text)
+		require.NoError(t, err)
+		headers, whole := s.Headers(256)
+		require.True(t, whole, text)
+		require.Len(t, headers, want, text)
+		for _, h := range headers {
+			require.True(t, s.Contains(h), "%s: %+v", text, h)
+		}
+	}
+	headers, whole := traffic.Protocol(traffic.TCP).Headers(10)
+	require.False(t, whole)
+	require.Len(t, headers, 10)
+}

@@ -89,8 +89,11 @@ func (b *builder) rowsOfList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL 
 			row := b.aclRow(key, pipeline(rule.Direction), prioRules-ranks[i], half.match, verdict(rule.Action, spec.Stateless))
 			if rule.Log != "" {
 				row.Log = true
-				severity, label := string(rule.Log), logName(vpc, name, rule)
-				row.Severity, row.Name = &severity, &label
+				severity := string(rule.Log)
+				row.Severity = &severity
+				if row.Action == "allow-related" {
+					row.Label = ACLLabel(row.UUID)
+				}
 			}
 			rows = append(rows, row)
 		}
@@ -124,24 +127,16 @@ func rankRules(rules []model.Rule) []int {
 }
 
 func (b *builder) aclRow(key, direction string, priority int, m match.Expr, action string) *nbdb.ACL {
+	name := ACLName(key)
 	return &nbdb.ACL{
 		UUID:        b.uuid(nbdb.TableACL, key),
+		Name:        &name,
 		Priority:    priority,
 		Direction:   direction,
 		Match:       match.Render(m),
 		Action:      action,
 		ExternalIDs: b.ids(key),
 	}
-}
-
-// logName is the name under which ovn-controller logs a rule: at most 63
-// characters (ovn-nb(5), ACL name), the rule's end of it kept.
-func logName(vpc, acl string, r model.Rule) string {
-	s := vpc + "/" + acl + "/" + string(r.Direction) + "/" + strconv.Itoa(r.Number)
-	if len(s) > 63 {
-		s = s[len(s)-63:]
-	}
-	return s
 }
 
 type half struct {

@@ -134,6 +134,39 @@ func defaultKey(vpc, acl string, d model.Direction) string {
 	return "acl-default/" + vpc + "/" + acl + "/" + string(d)
 }
 
+// maxACLName is the longest name of an ACL row (ovn-nb(5), ACL name).
+const maxACLName = 63
+
+// ACLName is the name of the ACL row that realises a key, under which
+// ovn-controller logs it: shop/db/ingress/20, shop/db/egress/default,
+// shop/web/from-lport/32012. Of one that is too long a hash and the end are left.
+func ACLName(key string) string {
+	kind, name, _ := strings.Cut(key, "/")
+	for _, family := range families() {
+		name = strings.TrimSuffix(name, "/"+family)
+	}
+	if kind == "acl-default" {
+		name += "/default"
+	}
+	if len(name) <= maxACLName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := hex.EncodeToString(sum[:4]) + "~"
+	return hash + name[len(name)-maxACLName+len(hash):]
+}
+
+// families are the ends of keys of rules that take a row for each.
+func families() [2]string { return [2]string{"ipv4", "ipv6"} }
+
+// ACLLabel marks what connection tracking knows of connections that a row has
+// let pass (ovn-nb(5), ACL label): the first 32 bits of the row's UUID, which is
+// the stage-hint of its logical flows too.
+func ACLLabel(row nbdb.UUID) int {
+	n, _ := strconv.ParseUint(string(row[:8]), 16, 32)
+	return int(n)
+}
+
 // AddressKey is the key of an attachment's port: its VPC and first address,
 // so that the row's UUID is the lock on the address.
 func AddressKey(vpc string, a netip.Addr) string { return "address/" + vpc + "/" + a.String() }
@@ -194,6 +227,31 @@ func ResourceOf(key string) (id model.ID, ok bool) {
 		return model.ID{Kind: model.KindACL, VPC: parts[1], Name: name}, name != ""
 	}
 	return model.ID{}, false
+}
+
+// ListRow is what the key of a list's row stands for: a rule, or a default.
+type ListRow struct {
+	VPC, ACL  string
+	Direction model.Direction
+	Number    int // of the rule; 0 for the default
+}
+
+// ListRowOf reads the key of a list's row.
+func ListRowOf(key string) (row ListRow, ok bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) < 4 {
+		return ListRow{}, false
+	}
+	row = ListRow{VPC: parts[1], ACL: parts[2], Direction: model.Direction(parts[3])}
+	switch {
+	case parts[0] == "acl-default" && len(parts) == 4:
+		return row, true
+	case parts[0] == "acl-rule" && len(parts) > 4:
+		n, err := strconv.Atoi(parts[4])
+		row.Number = n
+		return row, err == nil && n > 0
+	}
+	return ListRow{}, false
 }
 
 // RouterMAC is the MAC of a tier's router port: in the range

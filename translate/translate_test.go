@@ -59,3 +59,19 @@ func TestLargestList(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"from-lport": 100, "to-lport": 100}, last)
 }
+
+func TestListRowOf(t *testing.T) {
+	for key, want := range map[string]translate.ListRow{
+		"acl-rule/shop/db/ingress/20":          {VPC: "shop", ACL: "db", Direction: model.Ingress, Number: 20},
+		"acl-rule/shop/db/egress/7/ipv6":       {VPC: "shop", ACL: "db", Direction: model.Egress, Number: 7},
+		"acl-default/shop/default-deny/egress": {VPC: "shop", ACL: "default-deny", Direction: model.Egress},
+	} {
+		row, ok := translate.ListRowOf(key)
+		require.True(t, ok, key)
+		require.Equal(t, want, row)
+	}
+	for _, key := range []string{"", "acl/shop/db", "acl-rule/shop/db/ingress", "acl-rule/shop/db/ingress/x", "acl-rule/shop/db/ingress/0", "tier-acl/shop/web/from-lport/32012"} {
+		_, ok := translate.ListRowOf(key)
+		require.False(t, ok, key)
+	}
+}

@@ -54,8 +54,8 @@ Specs are YAML or JSON documents. The database is the only store: get and
 export read back from it. With --server, or $OVN_VPC_SERVER, a command works
 through ovn-vpc serve on another machine, with the same output and exit codes.
 
-Exit codes: 0 done, 1 failure, 2 changes pending (with --exit-code), 3 invalid
-input, 4 conflict.`
+Exit codes: 0 done, 1 failure, 2 changes pending (with --exit-code) or not
+reachable (trace), 3 invalid input, 4 conflict.`
 
 const rootExample = `  # A private OVN to try things on
   ovn-vpc sandbox up && eval "$(ovn-vpc sandbox env)"
@@ -87,7 +87,8 @@ func (a *app) root() *cobra.Command {
 	})
 	a.help = "ovn-vpc"
 	a.globalFlags(root)
-	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.verifyCommand(), a.getCommand(), a.describeCommand(),
+	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.verifyCommand(), a.traceCommand(), a.explainCommand(),
+		a.getCommand(), a.describeCommand(),
 		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
 		a.tokenCommand(), a.versionCommand())
 	return root

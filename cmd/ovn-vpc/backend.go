@@ -30,6 +30,8 @@ type backend interface {
 	Reach(ctx context.Context, set *model.Set, o engine.ReachOptions) (*engine.ReachReport, error)
 	Verify(ctx context.Context, set *model.Set, vpc string) (*engine.VerifyReport, error)
 	Drift(ctx context.Context, vpc string, repair bool, wait engine.Wait) (*engine.DriftReport, error)
+	Trace(ctx context.Context, q engine.TraceQuery) (*engine.TraceReport, error)
+	Explain(ctx context.Context, text string, set *model.Set) ([]engine.Explanation, error)
 }
 
 // connect is the way to the databases: through a server where one is named. A
@@ -44,6 +46,22 @@ func (a *app) connect(ctx context.Context, southbound bool) (b backend, close fu
 		return c, c.Close, nil
 	}
 	return a.engine(ctx, southbound)
+}
+
+// connectOr is connect for a question about an input: without a server, and where
+// nobody has named a database and there is none at the usual place, the input is
+// taken for all there is.
+func (a *app) connectOr(ctx context.Context, input bool) (b backend, close func(), err error) {
+	if !input || a.server() != "" || a.flags.nb != "" || a.getenv("OVN_NB_DB") != "" {
+		return a.connect(ctx, true)
+	}
+	brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
+	defer cancel()
+	if b, close, err = a.connect(brief, true); err == nil {
+		return b, close, nil
+	}
+	a.logger().Info("no database answers: the input is taken for all there is", "error", err)
+	return engine.New(engine.Nowhere{}, a.flags.owner, a.flags.manager), func() {}, nil
 }
 
 // server is the URL of the server to work through, "" for none. A flag is

@@ -83,7 +83,7 @@ func document(t *testing.T, what string) string {
 
 // commands writes every command with its flags, examples included.
 func commands(b *strings.Builder, cmd *cobra.Command) {
-	if cmd.Runnable() && !cmd.HasSubCommands() {
+	if cmd.Runnable() && !cmd.HasSubCommands() && !cmd.Hidden {
 		fmt.Fprintf(b, "\n### `%s`\n\n%s\n", cmd.UseLine(), cmd.Long)
 		if cmd.Long == "" {
 			fmt.Fprintf(b, "%s.\n", cmd.Short)
@@ -132,7 +132,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
-		if !cmd.HasSubCommands() {
+		if !cmd.HasSubCommands() && !cmd.Hidden {
 			require.NotEmpty(t, cmd.Example, cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {

@@ -15,7 +15,7 @@ import (
 const (
 	exitDone     = 0
 	exitFailure  = 1
-	exitPending  = 2 // changes or drift, with --exit-code; an expectation that doesn't hold
+	exitPending  = 2 // changes or drift, with --exit-code; not reachable; an expectation that doesn't hold
 	exitInvalid  = 3 // the input or the command line
 	exitConflict = 4 // the database kept changing, or the plan is stale
 )
@@ -23,8 +23,11 @@ const (
 var (
 	// errPending is no failure: it makes the exit code tell that something is
 	// to be done.
-	errPending     = errors.New("changes are pending")
-	errBroken      = errors.New("an expectation doesn't hold") // nor is this
+	errPending = errors.New("changes are pending")
+	// errUnreachable is no failure either: it is what trace has found.
+	errUnreachable = errors.New("not reachable")
+	// errBroken is what verify has found.
+	errBroken      = errors.New("an expectation doesn't hold")
 	errInterrupted = errors.New("interrupted")
 )
 
@@ -52,7 +55,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errPending), errors.Is(err, errBroken):
+	case errors.Is(err, errPending), errors.Is(err, errUnreachable), errors.Is(err, errBroken):
 		return exitPending
 	case errors.As(err, &invalid), errors.As(err, &usage), errors.As(err, &remote):
 		return exitInvalid

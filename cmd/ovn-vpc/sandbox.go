@@ -21,7 +21,7 @@ and the southbound database and ovn-northd, on unix sockets in one folder. It
 needs no root, and touches nothing of the system's own OVN.`
 
 func (a *app) sandboxCommand() *cobra.Command {
-	group := a.group("sandbox", "A private OVN to try things on", a.sandboxUp(), a.sandboxDown(), a.sandboxEnv())
+	group := a.group("sandbox", "A private OVN to try things on", a.sandboxUp(), a.sandboxDown(), a.sandboxEnv(), a.sandboxKeep())
 	group.Long = sandboxLong
 	group.PersistentFlags().String("dir", "", "the sandbox's folder (default "+sandboxName+" in $XDG_RUNTIME_DIR, else in the folder for temporary files)")
 	return group

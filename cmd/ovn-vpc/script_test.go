@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os/exec"
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the scripts of testdata/script, each on a northbound
 // database of its own; those named offline-* have none, those named still-* one
-// without ovn-northd. Besides testscript's own commands they know:
+// without ovn-northd, and those named here-* one of this machine's OVN, whose
+// other programs they run. Besides testscript's own commands they know:
 //
 //	exits CODE PROGRAM...  runs a program that has to end with the code
 //	nbctl ...              ovn-nbctl on the database
@@ -56,6 +58,12 @@ func scriptName(file string) string { return strings.TrimSuffix(filepath.Base(fi
 func scriptSandbox(t *testing.T, name string) *lab.Sandbox {
 	if strings.HasPrefix(name, "offline-") {
 		return nil
+	}
+	if strings.HasPrefix(name, "here-") {
+		s, err := lab.SandboxUp(t.Context(), lab.SandboxOptions{Dir: labtest.TempDir(t)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Purge(context.Background())) })
+		return s
 	}
 	return labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: strings.HasPrefix(name, "still-")})
 }

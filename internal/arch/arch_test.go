@@ -36,7 +36,7 @@ func rooms() map[string][]string {
 		"nbdb":              {},
 		"translate/match":   {},
 		"translate":         {"model", "nbdb", "translate/match"},
-		"engine":            {"model", "ipam", "nbdb", "translate", "traffic", "reach", "lint"},
+		"engine":            {"model", "ipam", "nbdb", "translate", "translate/match", "trace", "traffic", "reach", "lint"},
 		"trace":             {"model", "nbdb", "translate/match"},
 		"traffic":           {},
 		"reach":             {"model", "traffic"},

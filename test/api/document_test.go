@@ -63,6 +63,7 @@ type schema struct {
 	Required   []string
 	Items      *schema
 	OneOf      []*schema
+	AllOf      []*schema
 }
 
 // component is the name of the component that a schema refers to.

@@ -112,6 +112,9 @@ func words() map[string][]any {
 		"If-None-Match":           texts("*"),
 		"If-Match":                texts("*", `"0123456789abcdef"`),
 		"Idempotency-Key":         texts("k1", "k2", "k3", "k4"),
+		"from":                    texts("web", "n1", "outside", "10.10.1.5"),
+		"to":                      texts("web", "n1", "outside", "10.10.1.5"),
+		"traffic":                 texts("tcp/443", "udp/53", "icmp"),
 	}
 }
 
@@ -331,6 +334,15 @@ func (g *generator) value(s *schema, in, field string) any {
 			return g.reference()
 		}
 		return g.value(g.doc.Components.Schemas[s.component()], s.component(), "")
+	}
+	if s != nil && len(s.AllOf) > 0 {
+		object := map[string]any{}
+		for _, part := range s.AllOf {
+			if fields, ok := g.value(part, in, field).(map[string]any); ok {
+				maps.Copy(object, fields)
+			}
+		}
+		return object
 	}
 	if s != nil && s.is("array") {
 		list := []any{}

@@ -15,6 +15,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 	"github.com/ovn-vpc/ovn-vpc/trace"
+	"github.com/ovn-vpc/ovn-vpc/translate/match"
 )
 
 // judgesOf are the judges of a VPC that has been applied; its rows are read
@@ -39,7 +40,7 @@ func (o *ovn) judge(t *testing.T, j *judges, p probe) (verdict, string) {
 	j.tracer, err = o.startTracer(t.Context())
 	require.NoError(t, err)
 	packet := j.names.packet(p, j.tierOf)
-	traced, account, err := j.tracer.judge(microflow(packet), j.vpc, packet.Inport)
+	traced, account, err := j.tracer.judge(match.Microflow(packet), j.vpc, packet.Inport)
 	require.NoError(t, err)
 	complaints, err := j.tracer.stop(t.Context())
 	require.NoError(t, err)

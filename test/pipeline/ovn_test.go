@@ -186,64 +186,6 @@ func (t *tracer) judge(flow, router, sender string) (verdict, string, error) {
 	if strings.Contains(account, "use --ct to customize") && !strings.Contains(account, "reject {") {
 		return verdict{}, "", fmt.Errorf("ovn-trace ran out of connection states: %s", account)
 	}
-	return read(account, router, sender), account, nil
-}
-
-// read makes a verdict of a summary (ovn-trace(8), Summary Output). To a sender
-// whose packet was tracked the router's answer is a reply, which passes; that
-// it would need another connection state in ovn-trace is overlooked.
-func read(account, router, sender string) verdict {
-	var stack, outputs []string
-	tracked, answered := false, false
-	for line := range strings.Lines(account) {
-		line = strings.TrimSpace(line)
-		opens := strings.HasSuffix(line, "{")
-		inRouter := datapath(stack) == router
-		switch {
-		case strings.HasPrefix(line, "reject {"):
-			return verdict{outcome: trace.Rejected}
-		case strings.HasPrefix(line, "ct_next(ct_state="):
-			tracked = tracked || !answered
-		case opens && (strings.HasPrefix(line, "arp {") || strings.HasPrefix(line, "nd_ns {")):
-			return verdict{outcome: trace.NoHost}
-		case inRouter && (opens && isAnswer(line) || line == "icmp4.type = 0;" || line == "icmp6.type = 129;"):
-			answered = true
-		case answered && tracked && strings.HasPrefix(line, "egress(") && strings.Contains(line, fmt.Sprintf("outport=%q", sender)):
-			return verdict{outcome: trace.Answered}
-		case strings.HasPrefix(line, "/* output to ") && strings.Contains(line, `type "" */`):
-			outputs = append(outputs, strings.Split(line, `"`)[1])
-		}
-		switch {
-		case opens:
-			stack = append(stack, line)
-		case line == "};" && len(stack) > 0:
-			stack = stack[:len(stack)-1]
-		}
-	}
-	slices.Sort(outputs)
-	switch {
-	case len(outputs) == 0:
-		return dropped
-	case answered:
-		return verdict{outcome: trace.Answered}
-	}
-	return verdict{trace.Delivered, outputs}
-}
-
-func isAnswer(line string) bool {
-	switch line {
-	case "icmp4 {", "icmp6 {", "tcp_reset {", "sctp_abort {":
-		return true
-	}
-	return false
-}
-
-// datapath is the switch or router that the innermost section is of.
-func datapath(stack []string) string {
-	for _, section := range slices.Backward(stack) {
-		if strings.HasPrefix(section, "ingress(dp=") || strings.HasPrefix(section, "egress(dp=") {
-			return strings.Split(section, `"`)[1]
-		}
-	}
-	return ""
+	v := trace.ReadSummary(account, router, sender)
+	return verdict{v.Outcome, v.Ports}, account, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 	"github.com/ovn-vpc/ovn-vpc/trace"
+	"github.com/ovn-vpc/ovn-vpc/translate/match"
 )
 
 var seed = flag.Uint64("seed", 1, "seed of the first random case; 0 chooses one")
@@ -187,7 +188,7 @@ func (j *judges) compare(p probe, tally map[trace.Outcome]int) (*failure, error)
 	if err != nil {
 		return nil, err
 	}
-	traced, account, err := j.tracer.judge(microflow(packet), j.vpc, packet.Inport)
+	traced, account, err := j.tracer.judge(match.Microflow(packet), j.vpc, packet.Inport)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (j *judges) compare(p probe, tally map[trace.Outcome]int) (*failure, error)
 		steps = append(steps, fmt.Sprintf("  %+v", s))
 	}
 	return &failure{probe: p, text: fmt.Sprintf("packet %s\nthe specs:   %v\nthe rows:    %v %s\novn-trace:   %v\nrows on the way:\n%s\n%s\n%s",
-		p, promised, byRows, walked.Reason, traced, strings.Join(steps, "\n"), microflow(packet), account)}, nil
+		p, promised, byRows, walked.Reason, traced, strings.Join(steps, "\n"), match.Microflow(packet), account)}, nil
 }
 
 // portsOf names the ports of attachments.

@@ -84,8 +84,7 @@ func rowsOf(set *model.Set) (*nbdb.State, error) {
 	tiers := slices.DeleteFunc(slices.Clone(set.Resources), func(r *model.Resource) bool { return r.Kind != model.KindTier })
 	slices.SortFunc(tiers, func(a, b *model.Resource) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
 	c := translate.Context{Owner: "default", Lookup: set.Get, Tiers: func(string) []*model.Resource { return tiers }}
-	state := nbdb.NewState()
-	var edges []nbdb.Edge
+	var fragments []nbdb.Fragment
 	for _, r := range set.Resources {
 		if spec, ok := r.Spec.(*model.AttachmentSpec); ok && spec.MAC == "" {
 			spec.MAC = ipam.MAC(r.Metadata.VPC, spec.Addresses[0], 0)
@@ -94,28 +93,9 @@ func rowsOf(set *model.Set) (*nbdb.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range f.Rows {
-			state.Put(row)
-		}
-		edges = append(edges, f.Edges...)
+		fragments = append(fragments, f)
 	}
-	for _, e := range edges {
-		switch row := state.Get(e.Table, e.From).(type) {
-		case *nbdb.LogicalSwitch:
-			if e.Column == "acls" {
-				row.ACLs = append(row.ACLs, e.Target)
-			} else {
-				row.Ports = append(row.Ports, e.Target)
-			}
-		case *nbdb.LogicalRouter:
-			if e.Column == "policies" {
-				row.Policies = append(row.Policies, e.Target)
-			} else {
-				row.Ports = append(row.Ports, e.Target)
-			}
-		}
-	}
-	return state, nil
+	return nbdb.StateOf(fragments...)
 }
 
 const outside = "" // in the place of an attachment's name

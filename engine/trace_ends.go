@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// outsideEnd is the word for all that is in no tier.
+const outsideEnd = "outside"
+
+// host is an end of a packet. Tier is "" outside the VPC, port and attachment
+// where nobody in the tier has the address.
+type host struct {
+	attachment, tier string
+	port             string
+	mac              [6]byte
+	addr             netip.Addr
+	alike            int // how many hosts it stands for
+}
+
+func (h host) end() TraceEnd {
+	return TraceEnd{Attachment: h.attachment, Tier: h.tier, Address: h.addr.String()}
+}
+
+// place is where an end's list is in force.
+func (e TraceEnd) place() string {
+	if e.Tier == "" {
+		return outsideEnd
+	}
+	return "tier " + e.Tier
+}
+
+// ends are the hosts that a word of a query means.
+func (t *tracing) ends(text string) ([]host, error) {
+	if text == outsideEnd {
+		return t.outside(), nil
+	}
+	if a, err := netip.ParseAddr(text); err == nil {
+		return []host{t.hostAt(a.Unmap())}, nil
+	}
+	kind, name, qualified := strings.Cut(text, "/")
+	if !qualified {
+		kind, name = "", text
+	}
+	tier := t.resources[model.ID{Kind: model.KindTier, VPC: t.vpc, Name: name}]
+	attachment := t.resources[model.ID{Kind: model.KindAttachment, VPC: t.vpc, Name: name}]
+	switch {
+	case kind != "" && kind != "tier" && kind != "attachment":
+		return nil, refuse(fmt.Sprintf("%q is no end", text), "write attachment/NAME, tier/NAME, an address, or outside")
+	case kind == "" && tier != nil && attachment != nil:
+		return nil, refuse(fmt.Sprintf("%q is a tier and an attachment", text), "write tier/"+name+" or attachment/"+name)
+	case attachment != nil && kind != "tier":
+		return t.hostsOf(attachment), nil
+	case tier != nil && kind != "attachment":
+		return t.hostsIn(tier)
+	}
+	return nil, refuse(fmt.Sprintf("VPC %s has no attachment or tier %q", t.vpc, name), "")
+}
+
+// hostsOf are an attachment's ends: its first address of each family.
+func (t *tracing) hostsOf(r *model.Resource) []host {
+	spec := r.Spec.(*model.AttachmentSpec)
+	var out []host
+	for _, a := range spec.Addresses {
+		if !slices.ContainsFunc(out, func(h host) bool { return h.addr.BitLen() == a.BitLen() }) {
+			out = append(out, t.host(r, a))
+		}
+	}
+	return out
+}
+
+func (t *tracing) host(r *model.Resource, a netip.Addr) host {
+	spec := r.Spec.(*model.AttachmentSpec)
+	return host{attachment: r.Metadata.Name, tier: spec.Tier, port: spec.InterfaceID, mac: macOf(string(spec.MAC)), addr: a, alike: 1}
+}
+
+// macOf is a MAC that has been checked.
+func macOf(text string) (mac [6]byte) {
+	hw, _ := net.ParseMAC(text)
+	copy(mac[:], hw)
+	return mac
+}
+
+// hostsIn are the ends of a tier: of all that no list can tell apart, one.
+func (t *tracing) hostsIn(tier *model.Resource) ([]host, error) {
+	prefixes := t.prefixes()
+	var out []host
+	classes := map[string]int{}
+	for _, r := range t.guests {
+		spec := r.Spec.(*model.AttachmentSpec)
+		if spec.Tier != tier.Metadata.Name {
+			continue
+		}
+		for _, a := range spec.Addresses {
+			class := fmt.Append(nil, a.Is4(), spec.Enabled, spec.PortSecurity)
+			for i, p := range prefixes {
+				if p.Contains(a) {
+					class = fmt.Append(class, " ", i)
+				}
+			}
+			if i, ok := classes[string(class)]; ok {
+				out[i].alike++
+				continue
+			}
+			classes[string(class)] = len(out)
+			out = append(out, t.host(r, a))
+		}
+	}
+	if len(out) == 0 {
+		return nil, refuse(fmt.Sprintf("tier %s has no attachment", tier.Metadata.Name), "name an address; reach tells about tiers without attachments too")
+	}
+	return out, nil
+}
+
+// prefixes are those that the rules of the VPC's lists name.
+func (t *tracing) prefixes() []netip.Prefix {
+	var out []netip.Prefix
+	for _, r := range sorted(t.resources) {
+		if list, ok := r.Spec.(*model.ACLSpec); ok && r.Metadata.VPC == t.vpc {
+			for _, rule := range list.Rules {
+				out = append(out, rule.CIDRs...)
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}
+
+// outside are addresses beyond the VPC: of all that no list can tell apart, one.
+func (t *tracing) outside() []host {
+	// Those of documentation first (RFC 5737, 3849, 9637), then anywhere.
+	var usual []netip.Addr
+	for _, a := range []string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "2001:db8::1", "3fff::1"} {
+		usual = append(usual, netip.MustParseAddr(a))
+	}
+	prefixes := append(t.prefixes(), netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
+	slices.SortFunc(prefixes, netip.Prefix.Compare)
+	var out []host
+	for _, p := range slices.Compact(prefixes) {
+		var b netipx.IPSetBuilder
+		b.AddPrefix(p)
+		for _, finer := range prefixes {
+			if finer.Bits() > p.Bits() && p.Overlaps(finer) {
+				b.RemovePrefix(finer)
+			}
+		}
+		for _, inside := range append(t.networks(), notUnicast()...) {
+			b.RemovePrefix(inside)
+		}
+		set, err := b.IPSet()
+		if err != nil || len(set.Ranges()) == 0 {
+			continue
+		}
+		a := set.Ranges()[0].From()
+		if second := a.Next(); set.Contains(second) {
+			a = second // the first may be a network's own
+		}
+		if i := slices.IndexFunc(usual, set.Contains); i >= 0 {
+			a = usual[i]
+		}
+		out = append(out, host{addr: a, alike: 1})
+	}
+	return out
+}
+
+// networks are the prefixes of the VPC's tiers.
+func (t *tracing) networks() []netip.Prefix {
+	var out []netip.Prefix
+	for _, r := range t.tiers {
+		out = append(out, r.Spec.(*model.TierSpec).CIDRs...)
+	}
+	return out
+}
+
+// notUnicast are addresses that stand for no host beyond a router (RFC 6890).
+func notUnicast() []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/8", "fe80::/10", "ff00::/8"} {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
+// hostAt is who has an address.
+func (t *tracing) hostAt(a netip.Addr) host {
+	for _, r := range t.guests {
+		if slices.Contains(r.Spec.(*model.AttachmentSpec).Addresses, a) {
+			return t.host(r, a)
+		}
+	}
+	for _, r := range t.guests {
+		if slices.ContainsFunc(r.Spec.(*model.AttachmentSpec).AllowedAddresses, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return t.host(r, a)
+		}
+	}
+	for _, r := range t.tiers {
+		if slices.ContainsFunc(r.Spec.(*model.TierSpec).CIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return host{tier: r.Metadata.Name, addr: a, alike: 1}
+		}
+	}
+	return host{addr: a, alike: 1}
+}
+
+// routerMAC is the MAC of a tier's gateway.
+func (t *tracing) routerMAC(tier string) [6]byte {
+	name := translate.RouterPortName(t.vpc, tier)
+	for _, row := range nbdb.All[*nbdb.LogicalRouterPort](t.state) {
+		if row.Name == name {
+			return macOf(row.MAC)
+		}
+	}
+	return [6]byte{}
+}
+
+// isGateway tells whether an address is one of the router's.
+func (t *tracing) isGateway(a netip.Addr) bool {
+	return slices.ContainsFunc(t.tiers, func(r *model.Resource) bool { return slices.Contains(r.Spec.(*model.TierSpec).Gateways, a) })
+}

@@ -1,0 +1,85 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Agrees tells whether a verdict is that of ovn-trace, which does not tell apart
+// why a packet is dropped.
+func (v Verdict) Agrees(ovn Verdict) bool {
+	return v.Outcome.coarse() == ovn.Outcome.coarse() && slices.Equal(v.Ports, ovn.Ports)
+}
+
+func (o Outcome) coarse() Outcome {
+	if o == NoRoute || o == NoHost {
+		return Dropped
+	}
+	return o
+}
+
+// ReadSummary makes a verdict of a summary (ovn-trace(8), Summary Output). To a sender
+// whose packet was tracked the router's answer is a reply, which passes; that
+// it would need another connection state in ovn-trace is overlooked.
+func ReadSummary(account, router, sender string) Verdict {
+	var stack, outputs []string
+	tracked, answered := false, false
+	for line := range strings.Lines(account) {
+		line = strings.TrimSpace(line)
+		opens := strings.HasSuffix(line, "{")
+		inRouter := datapath(stack) == router
+		switch {
+		case strings.HasPrefix(line, "reject {"):
+			return Verdict{Outcome: Rejected}
+		case strings.HasPrefix(line, "ct_next(ct_state="):
+			tracked = tracked || !answered
+		case opens && (strings.HasPrefix(line, "arp {") || strings.HasPrefix(line, "nd_ns {")):
+			return Verdict{Outcome: NoHost}
+		case inRouter && (opens && isAnswer(line) || isEchoReply(line)):
+			answered = true
+		case answered && tracked && strings.HasPrefix(line, "egress(") && strings.Contains(line, fmt.Sprintf("outport=%q", sender)):
+			return Verdict{Outcome: Answered}
+		case strings.HasPrefix(line, "/* output to ") && strings.Contains(line, `type "" */`):
+			outputs = append(outputs, strings.Split(line, `"`)[1])
+		}
+		switch {
+		case opens:
+			stack = append(stack, line)
+		case line == "};" && len(stack) > 0:
+			stack = stack[:len(stack)-1]
+		}
+	}
+	slices.Sort(outputs)
+	switch {
+	case len(outputs) == 0:
+		return Verdict{Outcome: Dropped}
+	case answered:
+		return Verdict{Outcome: Answered}
+	}
+	return Verdict{Outcome: Delivered, Ports: outputs}
+}
+
+func isAnswer(line string) bool {
+	switch line {
+	case "icmp4 {", "icmp6 {", "tcp_reset {", "sctp_abort {":
+		return true
+	}
+	return false
+}
+
+// isEchoReply tells whether an action makes a ping its answer.
+func isEchoReply(action string) bool {
+	protocol, kind, ok := strings.Cut(action, ".type = ")
+	return ok && (protocol == "icmp4" && kind == "0;" || protocol == "icmp6" && kind == "129;")
+}
+
+// datapath is the switch or router that the innermost section is of.
+func datapath(stack []string) string {
+	for _, section := range slices.Backward(stack) {
+		if strings.HasPrefix(section, "ingress(dp=") || strings.HasPrefix(section, "egress(dp=") {
+			return strings.Split(section, `"`)[1]
+		}
+	}
+	return ""
+}

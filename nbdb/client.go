@@ -261,6 +261,10 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err != nil || len(ops) == 0 {
 		return nil, false, err
 	}
+	// The same is looked at in Transact, whose error looks like a lost answer.
+	if !schema.db.ValidateOperations(ops...) {
+		return nil, false, fmt.Errorf("the schema of %s has no such tables or columns as the operations name", c.database)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}

@@ -2,6 +2,7 @@ package nbdb
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -244,4 +245,15 @@ func TestEntriesAndBump(t *testing.T) {
 	cfg, err = c.Commit(testContext(t), Plan{}, false)
 	require.NoError(t, err)
 	require.Zero(t, cfg)
+}
+
+// A plan that somebody has written, with what no database has, is refused
+// before anything is sent.
+func TestOperationsThatNoSchemaHas(t *testing.T) {
+	c := startServer(t, packagedSchema).dial()
+	value := "x"
+	_, err := c.Commit(t.Context(), Plan{Entries: []EntryChange{{Table: "Nonsense", Row: uid(1), Key: "k", New: &value}}}, false)
+	require.ErrorContains(t, err, "the schema of OVN_Northbound")
+	var unknown *UnknownOutcomeError
+	require.False(t, errors.As(err, &unknown))
 }

@@ -392,14 +392,17 @@ func (s *Sandbox) Env() []string {
 	return env
 }
 
+// ctlTimeout ends a tool, in seconds, whose caller was killed.
+const ctlTimeout = "--timeout=300"
+
 // NBCtl runs ovn-nbctl on the northbound database; see Binaries.Run.
 func (s *Sandbox) NBCtl(ctx context.Context, args ...string) (string, error) {
-	return s.bin.Run(ctx, "ovn-nbctl", append([]string{"--db=" + s.NB()}, args...)...)
+	return s.bin.Run(ctx, "ovn-nbctl", append([]string{"--db=" + s.NB(), ctlTimeout}, args...)...)
 }
 
 // SBCtl runs ovn-sbctl on the southbound database; see Binaries.Run.
 func (s *Sandbox) SBCtl(ctx context.Context, args ...string) (string, error) {
-	return s.bin.Run(ctx, "ovn-sbctl", append([]string{"--db=" + s.SB()}, args...)...)
+	return s.bin.Run(ctx, "ovn-sbctl", append([]string{"--db=" + s.SB(), ctlTimeout}, args...)...)
 }
 
 func (s *Sandbox) path(name string) string { return filepath.Join(s.dir, name) }

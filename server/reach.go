@@ -24,7 +24,7 @@ func (s *Server) reachRoutes(rs *routes) {
 	}
 	answers := map[int]*huma.Schema{http.StatusOK: schemaOf[engine.ReachReport](rs.doc)}
 	rs.add(route{method: http.MethodGet, path: "/v1/reach", id: "reach", tag: "many", summary: "Tell who reaches whom by what is stored", params: params,
-		responses: answers, problems: problemStatuses(http.StatusNotFound), handle: s.reach})
+		responses: answers, problems: problemStatuses(http.StatusNotFound, http.StatusUnprocessableEntity), handle: s.reach})
 	rs.add(route{method: http.MethodPost, path: "/v1/reach", id: "reach-documents", tag: "many", summary: "Tell who would reach whom when documents were applied",
 		params: params, body: map[string]*huma.Schema{jsonType: documents, yamlType: documents},
 		responses: answers, problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...), handle: s.reach})
@@ -35,14 +35,14 @@ func (s *Server) reach(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.request.Method == http.MethodGet || o.VPC != "" {
+	if c.request.Method != http.MethodPost || o.VPC != "" {
 		if err := c.inScope(Viewer); err != nil {
 			return nil, err
 		}
 	}
 	var set *model.Set
 	var found model.Diagnostics
-	if c.request.Method != http.MethodGet {
+	if c.request.Method == http.MethodPost {
 		if set, found, err = s.sound(c, Viewer); err != nil {
 			return nil, err
 		}

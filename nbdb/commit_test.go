@@ -256,4 +256,8 @@ func TestOperationsThatNoSchemaHas(t *testing.T) {
 	require.ErrorContains(t, err, "the schema of OVN_Northbound")
 	var unknown *UnknownOutcomeError
 	require.False(t, errors.As(err, &unknown))
+	require.NotPanics(t, func() {
+		_, err = c.Commit(t.Context(), Plan{Entries: []EntryChange{{Table: TableNBGlobal, Row: uid(1), Key: "k"}}}, false)
+	})
+	require.Error(t, err)
 }

@@ -260,7 +260,11 @@ func (e rowEntries) what() string {
 	if len(e.is) > 0 {
 		keys = slices.Sorted(maps.Keys(e.is))
 	}
-	what := label(e.id.table, e.id.uuid, "", "") + ", external_ids:" + keys[0]
+	what := label(e.id.table, e.id.uuid, "", "") + ", external_ids"
+	if len(keys) == 0 {
+		return what // of a plan that somebody has written
+	}
+	what += ":" + keys[0]
 	if len(keys) > 1 {
 		what += fmt.Sprintf(" and %d more", len(keys)-1)
 	}

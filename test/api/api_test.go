@@ -95,7 +95,7 @@ func TestRandomRequests(t *testing.T) {
 }
 
 // insist sends valid requests to operations that have never succeeded, until
-// they do.
+// they do, and each time one that brings what they may be about.
 func (r *run) insist() {
 	g := r.generator(callers)
 	for _, op := range r.doc.operations {
@@ -103,6 +103,9 @@ func (r *run) insist() {
 			require.Less(r.t, n, persistence, "%s %s has never succeeded: %v (seed %d)", op.method, op.path, r.statuses[op.name()], r.seed)
 			if n%again == 0 {
 				r.send(g, g.base())
+			}
+			if put := r.doc.Paths[op.path]["put"]; put != nil {
+				r.send(g, g.valid(put))
 			}
 			r.send(g, g.valid(op))
 		}

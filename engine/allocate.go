@@ -176,7 +176,7 @@ func (a *allocator) fill(r *model.Resource, automatic bool) {
 	}
 	for try := 0; ; try++ {
 		mac := ipam.MAC(vpc, spec.Addresses[0], try)
-		if !t.macs[mac] || spec.Addresses[0].Is4() {
+		if !t.macs[mac] && !a.desire.world.holds(vpc, spec.Tier, netip.Addr{}, mac) || spec.Addresses[0].Is4() {
 			spec.MAC = mac
 			t.macs[mac] = true
 			return
@@ -223,8 +223,11 @@ func (a *allocator) fillFamily(r *model.Resource, spec *model.AttachmentSpec, t 
 func (a *allocator) pick(r *model.Resource, spec *model.AttachmentSpec, t *tierState, pools []*ipam.Pool) (netip.Addr, bool) {
 	vpc := r.Metadata.VPC
 	taken := func(x netip.Addr) bool {
-		// Somebody may have asked for the MAC that goes with an IPv4 address.
-		return a.taken[vpcAddr{vpc, x}] || spec.MAC == "" && x.Is4() && t.macs[ipam.MAC(vpc, x, 0)]
+		var mac model.MAC
+		if spec.MAC == "" && x.Is4() {
+			mac = ipam.MAC(vpc, x, 0) // somebody may have asked for it
+		}
+		return a.taken[vpcAddr{vpc, x}] || t.macs[mac] || a.desire.world.holds(vpc, spec.Tier, x, mac)
 	}
 	if len(spec.Addresses) > 0 {
 		if x, ok := embedded(t.spec, spec.Addresses[0]); ok && !taken(x) && free(t.spec, x) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // batch is a call of Edit over its attempts.
@@ -15,10 +16,11 @@ type batch struct {
 	engine   *Engine
 	edits    []Edit
 	runner   *runner
-	outcomes []outcome   // one for each edit
-	tries    [][]outcome // those of attempts that may have landed in part
-	world    *world      // as the present attempt has read it
-	requests map[requestKey]model.ID
+	outcomes []outcome               // one for each edit
+	tries    [][]outcome             // those of attempts that may have landed in part
+	world    *world                  // as the present attempt has read it
+	requests map[requestKey]model.ID // of the world, and of this batch
+	known    map[requestKey]model.ID // others, while they are asked
 	attempt  int
 }
 
@@ -68,23 +70,9 @@ func (b *batch) live() []int {
 
 // plan is a planner: what is left to be done of the edits.
 func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
-	ids := make([]model.ID, len(b.edits))
-	for i, x := range b.edits {
-		ids[i] = x.ID
-	}
-	w, err := b.engine.read(ctx, b.engine.scopeOf(wish{remove: ids}))
+	b.attempt = attempt
+	open, err := b.look(ctx)
 	if err != nil {
-		return nil, err
-	}
-	b.world, b.attempt, b.requests = w, attempt, map[requestKey]model.ID{}
-	for id, r := range w.resources {
-		if r.Request != "" {
-			b.requests[requestKeyOf(r)] = id
-		}
-	}
-	b.recognise()
-	open := b.ask()
-	if err := b.engine.readNames(ctx, w, b.names(open)); err != nil {
 		return nil, err
 	}
 	p, open, err := b.fit(ctx, open)
@@ -93,9 +81,69 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 	}
 	for _, i := range open {
 		o := &b.outcomes[i]
-		o.after, o.world, o.plan = p.then[b.edits[i].ID], w, p
+		o.after, o.world, o.plan = p.then[b.edits[i].ID], b.world, p
 	}
 	return p, nil
+}
+
+// look gives the edits that go on, after it has asked them, and the world
+// that they are planned in. Names of others' ports are not in the mirror:
+// a plan that collides with one is made from the database.
+func (b *batch) look(ctx context.Context) (open []int, err error) {
+	m := b.engine.Mirror
+	var constraint *nbdb.ConstraintError
+	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !m.lock(ctx) {
+		if b.world, err = b.engine.readFresh(ctx, b.scope()); err != nil {
+			return nil, err
+		}
+		open = b.begin(nil)
+		return open, b.engine.readNames(ctx, b.world, b.fresh(open))
+	}
+	defer m.mu.RUnlock()
+	narrow := false
+	if b.world, err = m.narrow(b.edits); b.world == nil && err == nil {
+		b.world, err = m.wide(b.scope())
+	} else {
+		narrow = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !narrow {
+		open = b.begin(nil)
+	} else {
+		vpc := vpcOf(b.edits[0].ID)
+		open = b.begin(m.networks[vpc].requests)
+		// What they ask for may be somebody's, who is to be named.
+		if more := m.holders(vpc, b.wish(open).put); len(more) > 0 {
+			if b.world, err = m.narrow(b.edits, more...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	m.putNames(b.world.state, b.fresh(open))
+	return open, nil
+}
+
+func (b *batch) scope() scope {
+	ids := make([]model.ID, len(b.edits))
+	for i, x := range b.edits {
+		ids[i] = x.ID
+	}
+	return b.engine.scopeOf(wish{remove: ids})
+}
+
+// begin looks at what has landed, and gives the edits that go on. known are the
+// requests whose resources are not all in the world.
+func (b *batch) begin(known map[requestKey]model.ID) []int {
+	b.requests, b.known = map[requestKey]model.ID{}, known
+	for id, r := range b.world.resources {
+		if r.Request != "" {
+			b.requests[requestKeyOf(r)] = id
+		}
+	}
+	b.recognise()
+	return b.ask()
 }
 
 // recognise finds out which edits have landed in attempts that failed: in
@@ -183,15 +231,17 @@ func (b *batch) ask() []int {
 // request notes what a request creates; it can't create a second resource.
 func (b *batch) request(r *model.Resource) error {
 	key := requestKeyOf(r)
-	if id, known := b.requests[key]; known && id != r.ID() {
-		return &RepeatedError{id}
+	for _, requests := range []map[requestKey]model.ID{b.requests, b.known} {
+		if id, known := requests[key]; known && id != r.ID() {
+			return &RepeatedError{id}
+		}
 	}
 	b.requests[key] = r.ID()
 	return nil
 }
 
-// names are those of ports that are new, or of port groups with new resources.
-func (b *batch) names(open []int) []string {
+// fresh are the resources that are new, or get a new interface ID.
+func (b *batch) fresh(open []int) []*model.Resource {
 	var fresh []*model.Resource
 	for _, i := range open {
 		o := &b.outcomes[i]
@@ -203,7 +253,7 @@ func (b *batch) names(open []int) []string {
 			fresh = append(fresh, o.put)
 		}
 	}
-	return b.engine.scopeOf(wish{put: fresh}).ports
+	return fresh
 }
 
 // wish joins what edits want.

@@ -106,7 +106,7 @@ func (d *desire) bound(r *model.Resource, what string, have, add, limit int) {
 // nothing is allocated or planned.
 func (e *Engine) Faults(ctx context.Context, set *model.Set) (model.Diagnostics, error) {
 	s := e.scopeOf(wish{put: set.Resources})
-	s.ports = nil
+	s.puts = nil
 	w, err := e.read(ctx, s)
 	if err != nil {
 		return nil, err

@@ -188,14 +188,7 @@ func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 	w := f.desire.world
 	add := func(r nbdb.Row) {
 		have.Rows = append(have.Rows, r)
-		if e, ok := w.parents[r.ID()]; ok {
-			have.Edges = append(have.Edges, e)
-		}
-		for _, e := range nbdb.EdgesOf(r) {
-			if !childColumn(e.Table, e.Column) && w.ownsACL(e.Target) {
-				have.Edges = append(have.Edges, e)
-			}
-		}
+		have.Edges = append(have.Edges, w.edges(r)...)
 	}
 	seen := map[nbdb.UUID]bool{}
 	for id, rows := range w.rows {

@@ -18,6 +18,19 @@ import (
 func TestAnyEditsTogether(t *testing.T) {
 	f := newFixture(t, false)
 	shop(f)
+	f.anyEdits()
+}
+
+// The same, planned from the mirror.
+func TestAnyEditsFromTheMirror(t *testing.T) {
+	f := newFixture(t, false)
+	shop(f)
+	f.mirror()
+	f.anyEdits()
+}
+
+func (f *fixture) anyEdits() {
+	t := f.t
 	rapid.Check(t, func(r *rapid.T) {
 		before := f.everything()
 		var edits []engine.Edit

@@ -36,6 +36,7 @@ type Southbound interface {
 type Engine struct {
 	NB      Store
 	SB      Southbound // nil: chassis and bindings are not known
+	Mirror  *Mirror    // nil: the database is read each time
 	Owner   string     // the installation
 	Manager string     // who brings resources with this engine
 	// OverrideExpectations lets changes pass that break an expectation, and notes

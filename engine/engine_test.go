@@ -43,6 +43,25 @@ func connect(t *testing.T, s *lab.Sandbox, owner string) *fixture {
 	return &fixture{Engine: e, t: t, ctx: ctx, sandbox: s}
 }
 
+// mirror gives the engine a mirror, and waits until it is complete.
+func (f *fixture) mirror() {
+	f.t.Helper()
+	f.Mirror = engine.NewMirror(f.Owner)
+	ctx, cancel := context.WithCancel(context.Background())
+	come, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- f.Watch(ctx, &counter{come: come}) }()
+	f.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	select {
+	case <-come:
+	case <-time.After(time.Minute):
+		f.t.Fatal("the mirror stays empty")
+	}
+	require.Eventually(f.t, func() bool { return f.Mirror.Current(f.ctx) }, time.Minute, time.Millisecond)
+}
+
 func load(t *testing.T, text string) *model.Set {
 	t.Helper()
 	set, ds := model.Load(model.Input{Name: "spec.yaml", Data: []byte(text)})

@@ -12,6 +12,7 @@ import (
 
 // changedFields are the fields in which two versions of a resource differ.
 func changedFields(before, after *model.Resource) []FieldChange {
+	before, after = differing(before, after)
 	a, b := flat(before), flat(after)
 	var fields []string
 	for f := range a {
@@ -30,6 +31,33 @@ func changedFields(before, after *model.Resource) []FieldChange {
 		}
 	}
 	return out
+}
+
+// differing are two states of a resource, of a list without the rules that are
+// in both.
+func differing(before, after *model.Resource) (a, b *model.Resource) {
+	was, ok := before.Spec.(*model.ACLSpec)
+	is, same := after.Spec.(*model.ACLSpec)
+	if !ok || !same {
+		return before, after
+	}
+	without := func(r *model.Resource, spec, other *model.ACLSpec) *model.Resource {
+		known := make(map[int]*model.Rule, len(other.Rules))
+		for i := range other.Rules {
+			known[other.Rules[i].Number] = &other.Rules[i]
+		}
+		left := *spec
+		left.Rules = []model.Rule{}
+		for i, rule := range spec.Rules {
+			if x := known[rule.Number]; x == nil || !reflect.DeepEqual(*x, spec.Rules[i]) {
+				left.Rules = append(left.Rules, rule)
+			}
+		}
+		short := *r
+		short.Spec = &left
+		return &short
+	}
+	return without(before, was, is), without(after, is, was)
 }
 
 // flat is what is stored of a resource, by field path. Rules are named by

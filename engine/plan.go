@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -78,8 +79,14 @@ func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, e
 	return e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonBrief, judging: judgeMildly}, 0)
 }
 
+// plan makes a plan of a wish. The mirror doesn't know names of other owners' ports:
+// after a plan that failed the database is read.
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
-	w, err := e.read(ctx, e.scopeOf(wish))
+	read := e.read
+	if attempt > 0 {
+		read = e.readFresh
+	}
+	w, err := read(ctx, e.scopeOf(wish))
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +95,11 @@ func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error
 
 // scopeOf is what has to be read for a wish.
 func (e *Engine) scopeOf(wish wish) scope {
-	var s scope
+	s := scope{puts: wish.put}
 	vpcs := map[string]bool{}
 	ids := slices.Clone(wish.remove)
 	for _, r := range wish.put {
 		ids = append(ids, r.ID())
-		switch spec := r.Spec.(type) {
-		case *model.AttachmentSpec:
-			s.ports = append(s.ports, spec.InterfaceID)
-		case *model.TierSpec:
-			s.ports = append(s.ports, translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name))
-		case *model.ACLSpec, *model.VPCSpec:
-			s.ports = append(s.ports, r.Metadata.Name)
-		}
 	}
 	for _, id := range ids {
 		// An offering concerns every VPC that uses it.
@@ -261,25 +260,60 @@ func (d *desire) touched() (map[string][]*change, error) {
 			}
 		}
 	}
+	moved := d.moved()
 	for _, r := range sorted(d.resources) {
-		if seen[r.ID()] || r.Kind == model.KindVPCOffering || !structural[vpcOf(r.ID())] || w.resources[r.ID()] == nil {
+		if seen[r.ID()] || !structural[vpcOf(r.ID())] || w.resources[r.ID()] == nil || !moved.concerns(r) {
 			continue
 		}
 		if r.Kind == model.KindAttachment && !d.tierMoved(r) {
 			continue
 		}
-		same, err := sameFragment(r, now, then)
-		if err != nil {
-			return nil, err
-		}
-		if same {
-			continue
+		if moved.vpcs[vpcOf(r.ID())] {
+			if same, err := sameFragment(r, now, then); err != nil {
+				return nil, err
+			} else if same {
+				continue
+			}
 		}
 		if err := add(r, false); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// moved says what of a wish changes as far as others' rows hang on it.
+type moved struct {
+	vpcs  map[string]bool   // that change, or whose tiers do
+	lists map[model.ID]bool // that change
+}
+
+func (d *desire) moved() moved {
+	m := moved{map[string]bool{}, map[model.ID]bool{}}
+	for _, list := range [][]*model.Resource{d.input, d.removed} {
+		for _, r := range list {
+			id := r.ID()
+			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && reflect.DeepEqual(was.Spec, is.Spec) {
+				continue
+			}
+			switch id.Kind {
+			case model.KindVPC, model.KindTier:
+				m.vpcs[vpcOf(id)] = true
+			case model.KindACL:
+				m.lists[id] = true
+			}
+		}
+	}
+	return m
+}
+
+// concerns tells whether the rows of a resource may hang on what changes.
+func (m moved) concerns(r *model.Resource) bool {
+	if r.Kind == model.KindVPCOffering {
+		return false
+	}
+	spec, tier := r.Spec.(*model.TierSpec)
+	return m.vpcs[vpcOf(r.ID())] || tier && m.lists[model.ID{Kind: model.KindACL, VPC: r.Metadata.VPC, Name: spec.ACL}]
 }
 
 // tierMoved tells whether an attachment's tier, or where an agent plugs it its

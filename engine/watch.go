@@ -44,22 +44,26 @@ const (
 // resource is as its row stores it: one that was edited by hand too, and one
 // whose row can't be read is not there.
 func (e *Engine) Watch(ctx context.Context, feed Feed) error {
-	owned := map[string]string{translate.KeyOwner: e.Owner}
-	ids := []string{"external_ids"}
-	queries := []nbdb.Query{
-		{Table: nbdb.TableNBGlobal, Columns: ids},
-		{Table: nbdb.TableLogicalRouter, Columns: ids, Includes: owned},
-		{Table: nbdb.TableLogicalSwitch, Columns: ids, Includes: owned},
-		{Table: nbdb.TablePortGroup, Columns: ids, Includes: owned},
-		{Table: nbdb.TableLogicalSwitchPort, Columns: []string{"name", "up", "external_ids"}, Includes: owned},
+	queries := watchQueries(e.Owner)
+	if e.Mirror != nil {
+		queries = mirrorQueries(e.Owner)
+		defer e.Mirror.clear()
 	}
 	unread := map[nbdb.UUID]bool{}
 	for most := watchUnit; ; most = min(2*most, watchPause) {
 		w := &watcher{engine: e, feed: feed, unread: unread, objects: map[string]*Object{},
 			places: map[model.ID][]string{}, before: map[model.ID]*Object{}}
-		err := e.NB.Follow(ctx, w, queries...)
+		var sink nbdb.Sink = w
+		if e.Mirror != nil {
+			e.Mirror.clear()
+			sink = &mirroring{w, e.Mirror}
+		}
+		err := e.NB.Follow(ctx, sink, queries...)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if e.Mirror != nil {
+			e.Mirror.clear()
 		}
 		feed.Lost(err)
 		if w.loaded {
@@ -69,6 +73,72 @@ func (e *Engine) Watch(ctx context.Context, feed Feed) error {
 			return err
 		}
 	}
+}
+
+// watchQueries are the rows that store resources.
+func watchQueries(owner string) []nbdb.Query {
+	owned := map[string]string{translate.KeyOwner: owner}
+	ids := []string{"external_ids"}
+	return []nbdb.Query{
+		{Table: nbdb.TableNBGlobal, Columns: ids},
+		{Table: nbdb.TableLogicalRouter, Columns: ids, Includes: owned},
+		{Table: nbdb.TableLogicalSwitch, Columns: ids, Includes: owned},
+		{Table: nbdb.TablePortGroup, Columns: ids, Includes: owned},
+		{Table: nbdb.TableLogicalSwitchPort, Columns: []string{"name", "up", "external_ids"}, Includes: owned},
+	}
+}
+
+// mirroring keeps a mirror, and hands on the rows that store resources.
+type mirroring struct {
+	*watcher
+	mirror *Mirror
+}
+
+// Row is nbdb.Sink's.
+func (m *mirroring) Row(old, now nbdb.Row) bool {
+	m.mirror.Row(old, now)
+	m.pass(old, now)
+	return true
+}
+
+// Amend is nbdb.Amender's.
+func (m *mirroring) Amend(old nbdb.Row, d nbdb.Difference) nbdb.Row {
+	now := m.mirror.Amend(old, d)
+	m.pass(old, now)
+	return now
+}
+
+// Done is nbdb.Sink's.
+func (m *mirroring) Done() {
+	m.mirror.Done()
+	m.watcher.Done()
+}
+
+// Synced is nbdb.Syncer's.
+func (m *mirroring) Synced(sync func(context.Context) error) { m.mirror.Synced(sync) }
+
+func (m *mirroring) pass(old, now nbdb.Row) {
+	table := tableOf(old, now)
+	wanted := func(r nbdb.Row) bool {
+		return r != nil && (table == nbdb.TableNBGlobal || m.mirror.owns(r) && principalTable(table) && !registry(r))
+	}
+	if !wanted(old) {
+		old = nil
+	}
+	if !wanted(now) {
+		now = nil
+	}
+	if old != nil || now != nil {
+		m.watcher.Row(old, now)
+	}
+}
+
+func principalTable(table string) bool {
+	switch table {
+	case nbdb.TableLogicalRouter, nbdb.TableLogicalSwitch, nbdb.TablePortGroup, nbdb.TableLogicalSwitchPort:
+		return true
+	}
+	return false
 }
 
 // watcher turns rows into resources.
@@ -179,7 +249,7 @@ func (w *watcher) entry(r nbdb.Row, key, value string) *model.Resource {
 
 // read is the resource that a row stores, nil if it stores none or can't be read.
 func (w *watcher) read(r nbdb.Row) *Object {
-	res, err := principal(r)
+	res, err := w.stored(r)
 	if err != nil {
 		if !w.unread[r.ID()] {
 			w.unread[r.ID()] = true
@@ -199,6 +269,15 @@ func (w *watcher) read(r nbdb.Row) *Object {
 	return o
 }
 
+// stored is the resource that a row stores.
+func (w *watcher) stored(r nbdb.Row) (*model.Resource, error) {
+	if w.engine.Mirror == nil {
+		return principal(r)
+	}
+	s := w.engine.Mirror.storedOf(r)
+	return s.resource, s.err
+}
+
 // registry tells whether a row is a tier's registry, which grows with the tier
 // and stores no resource of its own.
 func registry(r nbdb.Row) bool {
@@ -208,10 +287,8 @@ func registry(r nbdb.Row) bool {
 
 // sameStored tells whether two states of a row give the same object.
 func sameStored(a, b nbdb.Row) bool {
-	for _, key := range []string{translate.KeySpec, translate.KeyManager} {
-		if a.IDs()[key] != b.IDs()[key] {
-			return false
-		}
+	if a.IDs()[translate.KeyManager] != b.IDs()[translate.KeyManager] || translate.StoredSpec(a.IDs()) != translate.StoredSpec(b.IDs()) {
+		return false
 	}
 	p, ok := a.(*nbdb.LogicalSwitchPort)
 	if !ok {

@@ -18,13 +18,19 @@ import (
 
 // counter is a feed that only waits for the first state.
 type counter struct {
-	all  []engine.Object
-	come chan struct{}
+	all    []engine.Object
+	resets int
+	come   chan struct{} // closed with the first
 }
 
-func (c *counter) Reset(all []engine.Object) { c.all = all; close(c.come) }
-func (*counter) Change([]engine.Event)       {}
-func (*counter) Lost(error)                  {}
+func (c *counter) Reset(all []engine.Object) {
+	if c.all = all; c.resets == 0 {
+		close(c.come)
+	}
+	c.resets++
+}
+func (*counter) Change([]engine.Event) {}
+func (*counter) Lost(error)            {}
 
 // BenchmarkWatch10000Attachments loads them, and counts the memory that stays
 // while they are watched.

@@ -15,9 +15,11 @@ import (
 
 // scope is what an operation has to read: some VPCs, or everything owned.
 type scope struct {
-	all   bool
-	vpcs  []string
-	ports []string // names of ports that may be created: who has them
+	all  bool
+	vpcs []string
+	puts []*model.Resource // that may be created: who has their names
+	// attachments are the names of those that are looked at, nil for all.
+	attachments map[string]bool
 }
 
 // world is the database at one moment, read back as resources.
@@ -28,15 +30,19 @@ type world struct {
 	resources map[model.ID]*model.Resource
 	digests   map[model.ID]string     // of the principal rows as read
 	rows      map[model.ID][]nbdb.Row // owned rows by resource
-	parents   map[nbdb.UUID]nbdb.Edge // the edge that holds a port or a policy
-	stored    map[nbdb.UUID]model.ID  // what a principal row stores
-	edited    map[model.ID]bool       // what is stored does not fit its digest: edited by hand
+	switches  []*nbdb.LogicalSwitch
+	routers   []*nbdb.LogicalRouter
+	stored    map[nbdb.UUID]model.ID // what a principal row stores
+	edited    map[model.ID]bool      // what is stored does not fit its digest: edited by hand
 	copies    map[model.ID][]nbdb.Entry
 	strays    []nbdb.Row        // owned rows that belong to no known resource
 	lost      []*model.Resource // resources whose principal row is gone, from their second copy
 	unread    []unreadable
 	// counts for the capacity of the whole database, all owners
 	datapaths int
+	// mirror tells what attachments hold that are not in resources; nil where all
+	// of them are.
+	mirror *Mirror
 }
 
 // unreadable is a row whose stored spec can't be read.
@@ -45,14 +51,74 @@ type unreadable struct {
 	err error
 }
 
-// childColumns are the sets in which a row is held by its parent: an edge in
-// one belongs to the resource of the row that it points to.
-func childColumn(table, column string) bool {
-	switch table + "." + column {
-	case "Logical_Switch.ports", "Logical_Router.ports", "Logical_Router.policies":
-		return true
+// parent is the reference that holds a port or a policy: it belongs to the
+// resource of the row that it points to.
+func (w *world) parent(r nbdb.Row) (nbdb.Edge, bool) {
+	held := func(ids []nbdb.UUID) bool {
+		_, ok := slices.BinarySearch(ids, r.ID())
+		return ok
 	}
-	return false
+	switch r.(type) {
+	case *nbdb.LogicalSwitchPort:
+		own := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, r.IDs()[translate.KeyVPC], w.tierOf(r)))
+		if own != nil && held(own.Ports) {
+			return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: own.UUID, Column: "ports", Target: r.ID()}, true
+		}
+		for _, sw := range w.switches { // somebody has moved it
+			if held(sw.Ports) {
+				return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: sw.UUID, Column: "ports", Target: r.ID()}, true
+			}
+		}
+	case *nbdb.LogicalRouterPort:
+		for _, lr := range w.routers {
+			if held(lr.Ports) {
+				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "ports", Target: r.ID()}, true
+			}
+		}
+	case *nbdb.LogicalRouterPolicy:
+		for _, lr := range w.routers {
+			if held(lr.Policies) {
+				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "policies", Target: r.ID()}, true
+			}
+		}
+	}
+	return nbdb.Edge{}, false
+}
+
+// tierOf is the tier that a port belongs to, "" if it is not known.
+func (w *world) tierOf(r nbdb.Row) string {
+	id, ok := w.resourceOf(r)
+	if res := w.resources[id]; ok && id.Kind == model.KindAttachment && res != nil {
+		return res.Spec.(*model.AttachmentSpec).Tier
+	}
+	return id.Name
+}
+
+// edges are those that belong to the resource of a row.
+func (w *world) edges(r nbdb.Row) []nbdb.Edge {
+	edges := w.lists(r)
+	if e, ok := w.parent(r); ok {
+		edges = append(edges, e)
+	}
+	return edges
+}
+
+// lists are the references of a row to rows of lists, which are its resource's.
+func (w *world) lists(r nbdb.Row) []nbdb.Edge {
+	var acls []nbdb.UUID
+	switch r := r.(type) {
+	case *nbdb.LogicalSwitch:
+		acls = r.ACLs
+	case *nbdb.PortGroup:
+		acls = r.ACLs
+	}
+	var edges []nbdb.Edge
+	for _, target := range acls {
+		if w.ownsACL(target) {
+			edges = append(edges, nbdb.Edge{Table: r.Table(), From: r.ID(), Column: "acls", Target: target})
+		}
+	}
+	return edges
 }
 
 var ownedTables = [...]string{
@@ -67,8 +133,17 @@ const manyNames = 32
 // manyVPCs is from how many VPCs on one scan is cheaper than asking for each.
 const manyVPCs = 4
 
-// read reads the scope in one transaction.
+// read reads the scope in one transaction, or takes it from the mirror.
 func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
+	if e.Mirror.lock(ctx) {
+		defer e.Mirror.mu.RUnlock()
+		return e.Mirror.wide(s)
+	}
+	return e.readFresh(ctx, s)
+}
+
+// readFresh reads the scope from the database itself.
+func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 	names := []string{"_uuid", "name"}
 	queries := []nbdb.Query{
 		{Table: nbdb.TableNBGlobal},
@@ -77,7 +152,7 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 		{Table: nbdb.TableLogicalSwitch, Columns: names},
 		{Table: nbdb.TableLogicalRouter, Columns: names},
 	}
-	queries = append(queries, nameQueries(s.ports)...)
+	queries = append(queries, nameQueries(s.puts)...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
 			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
@@ -94,18 +169,28 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the northbound database: %w", err)
 	}
-	return newWorld(e.Owner, s, state)
+	return newWorld(e.Owner, s, state, readStored)
 }
 
-// nameQueries find out who has names of ports; those of port groups go along.
-func nameQueries(ports []string) []nbdb.Query {
-	if len(ports) == 0 {
+// nameQueries find out who has the names of resources' ports; the names of router
+// ports and port groups go along.
+func nameQueries(puts []*model.Resource) []nbdb.Query {
+	if len(puts) == 0 {
 		return nil
 	}
 	names := []string{"_uuid", "name"}
 	queries := []nbdb.Query{
 		{Table: nbdb.TableLogicalRouterPort, Columns: names},
 		{Table: nbdb.TablePortGroup, Columns: names},
+	}
+	var ports []string
+	for _, r := range puts {
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			ports = append(ports, spec.InterfaceID)
+		case *model.TierSpec:
+			ports = append(ports, translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name))
+		}
 	}
 	if len(ports) > manyNames {
 		return append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
@@ -116,12 +201,13 @@ func nameQueries(ports []string) []nbdb.Query {
 	return queries
 }
 
-// readNames adds to a world that was read without them who has names of ports.
-func (e *Engine) readNames(ctx context.Context, w *world, ports []string) error {
-	if len(ports) == 0 {
+// readNames adds to a world that was read without them who has the names of
+// resources.
+func (e *Engine) readNames(ctx context.Context, w *world, puts []*model.Resource) error {
+	if len(puts) == 0 {
 		return nil
 	}
-	state, err := e.NB.Read(ctx, nameQueries(ports)...)
+	state, err := e.NB.Read(ctx, nameQueries(puts)...)
 	if err != nil {
 		return fmt.Errorf("reading names: %w", err)
 	}
@@ -135,16 +221,18 @@ func (e *Engine) readNames(ctx context.Context, w *world, ports []string) error 
 	return nil
 }
 
-func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
+// newWorld reads a state back; stored gives what a row stores.
+func newWorld(owner string, s scope, state *nbdb.State, stored func(nbdb.Row) stored) (*world, error) {
 	globals := nbdb.All[*nbdb.NBGlobal](state)
 	if len(globals) != 1 {
 		return nil, fmt.Errorf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", len(globals))
 	}
 	w := &world{owner: owner, state: state, global: globals[0],
 		resources: map[model.ID]*model.Resource{}, digests: map[model.ID]string{},
-		rows: map[model.ID][]nbdb.Row{}, parents: map[nbdb.UUID]nbdb.Edge{},
+		rows:   map[model.ID][]nbdb.Row{},
 		stored: map[nbdb.UUID]model.ID{}, edited: map[model.ID]bool{}, copies: map[model.ID][]nbdb.Entry{},
-		datapaths: len(state.Rows(nbdb.TableLogicalSwitch)) + len(state.Rows(nbdb.TableLogicalRouter))}
+	}
+	w.datapaths = state.Len(nbdb.TableLogicalSwitch) + state.Len(nbdb.TableLogicalRouter)
 	w.readOfferings()
 	var owned []nbdb.Row
 	for _, table := range ownedTables {
@@ -155,12 +243,12 @@ func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
 		}
 	}
 	for _, r := range owned {
-		w.readPrincipal(r)
+		w.readPrincipal(r, stored(r))
 	}
 	for _, r := range owned {
 		w.assign(r)
 	}
-	w.readCopies(owned)
+	w.readCopies(owned, s)
 	w.readExpectations(owned)
 	return w, nil
 }
@@ -189,11 +277,10 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 // principal is the resource that a row stores, nil if it stores none.
 func principal(r nbdb.Row) (*model.Resource, error) {
 	kind, ok := principalKind(r)
-	spec, stored := r.IDs()[translate.KeySpec]
-	if !ok || !stored {
+	if _, stored := r.IDs()[translate.KeySpec]; !ok || !stored {
 		return nil, nil
 	}
-	res, err := model.ParseStored(kind, []byte(spec))
+	res, err := model.ParseStored(kind, []byte(translate.StoredSpec(r.IDs())))
 	if err != nil {
 		return nil, err
 	}
@@ -201,24 +288,39 @@ func principal(r nbdb.Row) (*model.Resource, error) {
 	return res, nil
 }
 
-// readPrincipal reads the resource that a row stores, if it stores one.
-func (w *world) readPrincipal(r nbdb.Row) {
+// stored is what a row stores: a resource, or nothing.
+type stored struct {
+	resource *model.Resource
+	err      error
+	edited   bool // it does not fit its digest: somebody edited it by hand
+}
+
+func readStored(r nbdb.Row) stored {
 	res, err := principal(r)
-	if err != nil {
-		w.unread = append(w.unread, unreadable{r, err})
-	}
 	if res == nil {
+		return stored{err: err}
+	}
+	ids := r.IDs()
+	return stored{resource: res, edited: ids[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(ids)), res.Manager)}
+}
+
+// readPrincipal notes the resource that a row stores, if it stores one.
+func (w *world) readPrincipal(r nbdb.Row, s stored) {
+	if s.err != nil {
+		w.unread = append(w.unread, unreadable{r, s.err})
+	}
+	if s.resource == nil {
 		return
 	}
-	id := res.ID()
+	id := s.resource.ID()
 	if _, twice := w.resources[id]; twice {
 		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
 		return
 	}
-	w.resources[id] = res
+	w.resources[id] = s.resource
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
-	w.edited[id] = w.digests[id] != translate.Digest([]byte(r.IDs()[translate.KeySpec]), res.Manager)
+	w.edited[id] = s.edited
 }
 
 // assign finds out to which resource a row belongs.
@@ -238,10 +340,11 @@ func (w *world) assignTo(id model.ID, r nbdb.Row) {
 	if id != (model.ID{}) {
 		w.rows[id] = append(w.rows[id], r)
 	}
-	for _, e := range nbdb.EdgesOf(r) {
-		if childColumn(e.Table, e.Column) {
-			w.parents[e.Target] = e
-		}
+	switch r := r.(type) {
+	case *nbdb.LogicalSwitch:
+		w.switches = append(w.switches, r)
+	case *nbdb.LogicalRouter:
+		w.routers = append(w.routers, r)
 	}
 }
 
@@ -255,22 +358,7 @@ func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
 
 // readCopies finds the resources whose principal row somebody deleted or
 // edited: their second copies are still there.
-func (w *world) readCopies(owned []nbdb.Row) {
-	add := func(kind model.Kind, manager, request, spec string) {
-		res, err := model.ParseStored(kind, []byte(spec))
-		if err != nil {
-			return
-		}
-		res.Manager, res.Request = manager, request
-		switch id := res.ID(); {
-		case w.resources[id] == nil:
-			w.lost = append(w.lost, res)
-		case w.edited[id]:
-			w.resources[id] = res
-		case w.resources[id].Request == "":
-			w.resources[id].Request = request
-		}
-	}
+func (w *world) readCopies(owned []nbdb.Row, s scope) {
 	for _, r := range owned {
 		group, ok := r.(*nbdb.PortGroup)
 		if !ok {
@@ -278,21 +366,63 @@ func (w *world) readCopies(owned []nbdb.Row) {
 		}
 		ids := group.ExternalIDs
 		if spec, ok := ids[translate.KeyVPCSpec]; ok {
-			add(model.KindVPC, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
+			w.readCopy(model.ID{Kind: model.KindVPC, Name: ids[translate.KeyVPC]}, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
 		}
 		if spec, ok := ids[translate.KeyTierSpec]; ok {
-			add(model.KindTier, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
+			id, _ := translate.ResourceOf(ids[translate.KeyKey])
+			w.readCopy(id, ids[translate.KeyManager], ids[translate.KeyRequest], spec)
 		}
-		for key, value := range ids {
-			if name, ok := strings.CutPrefix(key, translate.KeyAttachmentPrefix); ok {
-				manager, request, spec := translate.ParseRegistry(value)
-				add(model.KindAttachment, manager, request, spec)
-				id := model.ID{Kind: model.KindAttachment, VPC: ids[translate.KeyVPC], Name: name}
-				w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
-			}
-		}
+		s.eachCopy(ids, func(name, key, value string) {
+			id := model.ID{Kind: model.KindAttachment, VPC: ids[translate.KeyVPC], Name: name}
+			manager, request, spec := translate.ParseRegistry(value)
+			w.readCopy(id, manager, request, spec)
+			w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
+		})
 	}
 	slices.SortFunc(w.lost, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+}
+
+// eachCopy visits the second copies of the scope's attachments among the
+// external_ids of a registry.
+func (s scope) eachCopy(ids map[string]string, visit func(name, key, value string)) {
+	if s.attachments != nil {
+		for name := range s.attachments {
+			key := translate.KeyAttachmentPrefix + name
+			if value, ok := ids[key]; ok {
+				visit(name, key, value)
+			}
+		}
+		return
+	}
+	for key, value := range ids {
+		if name, ok := strings.CutPrefix(key, translate.KeyAttachmentPrefix); ok {
+			visit(name, key, value)
+		}
+	}
+}
+
+// readCopy reads a second copy, unless the first is as it should be.
+func (w *world) readCopy(id model.ID, manager, request, spec string) {
+	r := w.resources[id]
+	if r != nil && !w.edited[id] {
+		if r.Request == "" && request != "" {
+			known := *r
+			known.Request = request
+			w.resources[id] = &known
+		}
+		return
+	}
+	res, err := model.ParseStored(id.Kind, []byte(spec))
+	if err != nil {
+		return
+	}
+	res.Manager, res.Request = manager, request
+	switch id := res.ID(); {
+	case w.resources[id] == nil:
+		w.lost = append(w.lost, res)
+	case w.edited[id]:
+		w.resources[id] = res
+	}
 }
 
 func (w *world) readOfferings() {
@@ -326,8 +456,8 @@ func (w *world) context(desired map[model.ID]*model.Resource) translate.Context 
 		}
 	}
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
-		Lookup: func(id model.ID) *model.Resource { return desired[id] },
-		Tiers:  func(vpc string) []*model.Resource { return tiers[vpc] }}
+		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{},
+		Tiers: func(vpc string) []*model.Resource { return tiers[vpc] }}
 }
 
 // reclaim looks whether rows that are to be inserted are there all the same:
@@ -379,14 +509,7 @@ func (w *world) have(id model.ID) nbdb.Fragment {
 	}
 	f.Rows = w.rows[id]
 	for _, r := range f.Rows {
-		if e, ok := w.parents[r.ID()]; ok {
-			f.Edges = append(f.Edges, e)
-		}
-		for _, e := range nbdb.EdgesOf(r) {
-			if !childColumn(e.Table, e.Column) && w.ownsACL(e.Target) {
-				f.Edges = append(f.Edges, e)
-			}
-		}
+		f.Edges = append(f.Edges, w.edges(r)...)
 	}
 	if id.Kind == model.KindAttachment {
 		f.Entries = w.copies[id]

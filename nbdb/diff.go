@@ -114,6 +114,9 @@ func updateOf(have, want Row) (RowChange, bool) {
 	c := changeOf(Update, want)
 	h := reflect.ValueOf(have).Elem()
 	owned(want, func(f field, w reflect.Value) {
+		if f.same(h, w) {
+			return
+		}
 		was, is := f.get(h), f.get(w)
 		if f.column == columnExternalIDs {
 			was, is = ownKeys(was.(map[string]string), is.(map[string]string))
@@ -123,6 +126,36 @@ func updateOf(have, want Row) (RowChange, bool) {
 		}
 	})
 	return c, len(c.Columns) > 0
+}
+
+// same tells cheaply whether a column of two rows is the same; false does not
+// mean that it isn't.
+func (f field) same(a, b reflect.Value) bool {
+	x, y := a.Field(f.index), b.Field(f.index)
+	switch f.kind {
+	case kindString:
+		return x.String() == y.String()
+	case kindInt:
+		return x.Int() == y.Int()
+	case kindBool:
+		return x.Bool() == y.Bool()
+	case kindSet:
+		if x.Len() != y.Len() {
+			return false
+		}
+		for i := range x.Len() {
+			if x.Index(i).String() != y.Index(i).String() {
+				return false
+			}
+		}
+		return true
+	case kindMap:
+		return maps.Equal(x.Interface().(map[string]string), y.Interface().(map[string]string))
+	}
+	if x.IsNil() || y.IsNil() {
+		return x.IsNil() && y.IsNil()
+	}
+	return x.Elem().Equal(y.Elem())
 }
 
 // ownKeys are those of our keys whose values differ.

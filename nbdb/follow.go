@@ -39,12 +39,30 @@ const (
 // server may put the changes of several transactions together.
 type Sink interface {
 	// Row gives a row that is new (old is nil), has changed, or is gone (now is
-	// nil), with the columns asked for. Neither may be altered. A new row for
-	// which it returns false is not followed: nothing more is heard of it.
+	// nil), with the columns asked for. Neither may be altered, but for a new one. A
+	// new row for which it returns false is not followed: nothing more is heard of it.
 	Row(old, now Row) (keep bool)
 	// Done says that the rows given since it was last called complete a state of
 	// the database: all rows the first time, changes from then on.
 	Done()
+}
+
+// Syncer is a Sink that can be asked whether it has been given everything.
+type Syncer interface {
+	Sink
+	// Synced is called once all rows are there, beside the Sink's methods. Until
+	// Follow returns, sync returns when all has been given that had been committed
+	// before it was called, on the server that is followed.
+	Synced(sync func(context.Context) error)
+}
+
+// Amender is a Sink that makes rows what they are after a change: the server
+// sends what is different, and a large row need not be made anew.
+type Amender interface {
+	Sink
+	// Amend is called in the place of Row for a row that has changed, and
+	// returns the row that is old from now on.
+	Amend(old Row, d Difference) (now Row)
 }
 
 // Follow gives all rows that the queries pick, then their changes, until ctx
@@ -119,6 +137,9 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 		err = rpc.CallWithContext(loading, "monitor_cond", []any{c.database, monitorOfRows, requests}, rows)
 	}
 	if err == nil {
+		if s, ok := sink.(Syncer); ok {
+			s.Synced(func(ctx context.Context) error { return barrier(ctx, rpc) })
+		}
 		err = probe(rpc, conn, c.patience/2)
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -147,6 +168,13 @@ func serve(conn net.Conn, fail context.CancelCauseFunc, takers map[string]*updat
 	})
 	go rpc.Run()
 	return rpc
+}
+
+// barrier is answered behind all updates of what was committed before: the
+// server sends what its monitors have before any answer, but that to an echo.
+func barrier(ctx context.Context, rpc *rpc2.Client) error {
+	var databases []string
+	return rpc.CallWithContext(ctx, "list_dbs", []any{}, &databases)
 }
 
 // probe asks for a sign of life again and again, until the connection ends,

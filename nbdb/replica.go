@@ -124,16 +124,22 @@ func (r *replica) row(table string, uuid UUID, kind string, raw ovsdb.Row) error
 		return nil // one that the sink doesn't want
 	}
 	var now Row
+	amender, amends := r.sink.(Amender)
 	switch kind {
 	case updateDelete:
 		delete(r.rows.tables[table], uuid)
 		r.sink.Row(old, nil)
 		return nil
 	case updateModify:
-		now = t.copy(old)
-		if err := t.amend(raw, now); err != nil {
+		d, err := t.difference(raw)
+		if err != nil {
 			return err
 		}
+		if amends {
+			r.rows.Put(amender.Amend(old, d))
+			return nil
+		}
+		now = d.Apply(old)
 	default:
 		now = reflect.New(t.typ).Interface().(Row)
 		raw[columnUUID] = ovsdb.UUID{GoUUID: string(uuid)}
@@ -147,61 +153,84 @@ func (r *replica) row(table string, uuid UUID, kind string, raw ovsdb.Row) error
 	return nil
 }
 
-// copy is a row of its own that shares its sets and maps with another.
-func (t *rowType) copy(r Row) Row {
-	fresh := reflect.New(t.typ)
-	fresh.Elem().Set(reflect.ValueOf(r).Elem())
+// Difference is how a row has changed: of a set it has the elements that are
+// only in the old or only in the new one, of a map the pairs that are removed
+// as they were, and those that are new or changed as they are.
+type Difference struct {
+	row     Row // the columns of fields
+	changed []field
+}
+
+func (t *rowType) difference(raw ovsdb.Row) (Difference, error) {
+	d := Difference{row: reflect.New(t.typ).Interface().(Row)}
+	for column := range raw {
+		if i, ok := t.named[column]; ok {
+			d.changed = append(d.changed, t.fields[i])
+		}
+	}
+	return d, t.decode(raw, d.row)
+}
+
+// IDs are the different pairs of external_ids.
+func (d Difference) IDs() map[string]string { return d.row.IDs() }
+
+// Apply is a row of its own after the change, which shares with the old one
+// what is the same: sets and maps. But for columns named in except.
+func (d Difference) Apply(old Row, except ...string) Row {
+	fresh := reflect.New(reflect.TypeOf(old).Elem())
+	fresh.Elem().Set(reflect.ValueOf(old).Elem())
+	for _, f := range d.changed {
+		if !slices.Contains(except, f.column) {
+			f.amend(fresh.Elem(), reflect.ValueOf(d.row).Elem())
+		}
+	}
 	return fresh.Interface().(Row)
 }
 
-// amend makes a row what it is after a modify: of a set the elements come that
-// are only in the old or only in the new one, of a map the pairs that are
-// removed as they were, and those that are new or changed as they are.
-func (t *rowType) amend(raw ovsdb.Row, row Row) error {
-	difference := reflect.New(t.typ)
-	if err := t.decode(raw, difference.Interface()); err != nil {
-		return err
+func (f field) amend(structure, difference reflect.Value) {
+	v, d := structure.Field(f.index), difference.Field(f.index)
+	switch difference := d.Interface().(type) {
+	case map[string]string:
+		v.Set(reflect.ValueOf(amendedMap(v.Interface().(map[string]string), difference)))
+	case []string:
+		v.Set(reflect.ValueOf(amendedSet(v.Interface().([]string), difference)))
+	case []UUID:
+		v.Set(reflect.ValueOf(amendedSet(v.Interface().([]UUID), difference)))
+	default:
+		v.Set(d)
 	}
-	v := reflect.ValueOf(row).Elem()
-	for column := range raw {
-		i, ok := t.named[column]
-		if !ok {
-			continue
-		}
-		f := t.fields[i]
-		if err := f.set(v, amended(f.get(v), f.get(difference.Elem()))); err != nil {
-			return fmt.Errorf("table %s: %w", t.table, err)
-		}
-	}
-	return nil
 }
 
-// amended is a canonical value after a difference.
-func amended(old, difference any) any {
-	switch d := difference.(type) {
-	case map[string]string:
-		pairs := maps.Clone(old.(map[string]string))
-		for k, v := range d {
-			if had, ok := pairs[k]; ok && had == v {
-				delete(pairs, k)
-			} else {
-				pairs[k] = v
-			}
+func amendedMap(old, difference map[string]string) map[string]string {
+	pairs := make(map[string]string, len(old)+len(difference))
+	maps.Copy(pairs, old)
+	for k, v := range difference {
+		if had, ok := pairs[k]; ok && had == v {
+			delete(pairs, k)
+		} else {
+			pairs[k] = v
 		}
-		return pairs
-	case []string:
-		var set []string
-		for _, element := range old.([]string) {
-			if !slices.Contains(d, element) {
-				set = append(set, element)
-			}
-		}
-		for _, element := range d {
-			if !slices.Contains(old.([]string), element) {
-				set = append(set, element)
-			}
-		}
-		return canonicalSet(set)
 	}
-	return difference
+	if len(pairs) == 0 {
+		return nil
+	}
+	return pairs
+}
+
+// amendedSet merges two sets in canonical form: what is in both goes.
+func amendedSet[S ~string](old, difference []S) []S {
+	set := make([]S, 0, len(old)+len(difference))
+	for _, d := range difference {
+		at, both := slices.BinarySearch(old, d)
+		set = append(set, old[:at]...)
+		if old = old[at:]; both {
+			old = old[1:]
+		} else {
+			set = append(set, d)
+		}
+	}
+	if set = append(set, old...); len(set) == 0 {
+		return nil
+	}
+	return set
 }

@@ -29,6 +29,19 @@ func (s *State) Put(r Row) {
 	table[r.ID()] = r
 }
 
+// Remove takes a row out.
+func (s *State) Remove(r Row) { delete(s.tables[r.Table()], r.ID()) }
+
+// Len is the number of rows of a table.
+func (s *State) Len(table string) int { return len(s.tables[table]) }
+
+// Each visits the rows of a table, in no order.
+func (s *State) Each(table string, visit func(Row)) {
+	for _, r := range s.tables[table] {
+		visit(r)
+	}
+}
+
 // Get is the row, or nil.
 func (s *State) Get(table string, uuid UUID) Row {
 	return s.tables[table][uuid]

@@ -58,6 +58,7 @@ func New(o Options) (*Server, error) {
 	}
 	observed := *o.Engine
 	observed.Observer = m
+	observed.Mirror = engine.NewMirror(observed.Owner)
 	o.Engine = &observed
 	s := &Server{engine: o.Engine, log: o.Log, rand: o.Rand, auth: auth, hub: newHub(o, m),
 		groups: newGroups(o.Engine.Edit, m.committed, o.Now), metrics: o.Metrics, version: o.Version}

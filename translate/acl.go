@@ -81,6 +81,10 @@ func (b *builder) listRows(vpc, name string, ids map[string]string, spec *model.
 
 // rowsOfList are the ACL rows of a list, rules first, then the defaults.
 func (b *builder) rowsOfList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL {
+	return b.Lists.of(model.ID{Kind: model.KindACL, VPC: vpc, Name: name}, func() []*nbdb.ACL { return b.makeList(vpc, name, spec) })
+}
+
+func (b *builder) makeList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL {
 	var rows []*nbdb.ACL
 	ranks := rankRules(spec.Rules)
 	for i, rule := range spec.Rules {

@@ -21,11 +21,14 @@ const (
 	KeyOwner    = nbdb.KeyPrefix + "owner"    // the installation
 	KeyKey      = nbdb.KeyPrefix + "key"      // kind and path of what the row realises
 	KeyVPC      = nbdb.KeyPrefix + "vpc"      // the VPC the row belongs to
-	KeySpec     = nbdb.KeyPrefix + "spec"     // principal row: metadata and spec
+	KeySpec     = nbdb.KeyPrefix + "spec"     // principal row: metadata and spec, of a list without its rules
 	KeyDigest   = nbdb.KeyPrefix + "digest"   // principal row: a short hash of spec and manager
 	KeyManager  = nbdb.KeyPrefix + "manager"  // principal row: who brought the resource
 	KeyRequest  = nbdb.KeyPrefix + "request"  // principal row: the request that created the resource, if it is known by one
 	KeyOffering = nbdb.KeyPrefix + "offering" // a VPC's router: the offering it uses
+
+	// KeyRulePrefix and the number: a rule of a list, beside KeySpec.
+	KeyRulePrefix = nbdb.KeyPrefix + "rule/"
 
 	// KeyNet is a port's surroundings (GuestNet), for the agent that plugs it.
 	// ovn-northd copies it to the southbound database with the port's others.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -18,6 +19,32 @@ type Context struct {
 	Lookup func(model.ID) *model.Resource
 	// Tiers lists the tiers of a VPC, in the order of their names.
 	Tiers func(vpc string) []*model.Resource
+	// Lists remembers the rows of lists, which a list and the tiers that use it all
+	// refer to; nil to make them each time.
+	Lists *Lists
+}
+
+// Lists are rows of lists, by name. They may be used at the same time.
+type Lists struct {
+	mu   sync.Mutex
+	rows map[model.ID][]*nbdb.ACL
+}
+
+// of are the rows of a list, made by make if they are not known.
+func (l *Lists) of(id model.ID, make func() []*nbdb.ACL) []*nbdb.ACL {
+	if l == nil {
+		return make()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rows, ok := l.rows[id]
+	if !ok {
+		if rows = make(); l.rows == nil {
+			l.rows = map[model.ID][]*nbdb.ACL{}
+		}
+		l.rows[id] = rows
+	}
+	return rows
 }
 
 func (c Context) tier(vpc, name string) *model.TierSpec {
@@ -102,7 +129,7 @@ func (b *builder) principal(key string) (map[string]string, error) {
 	ids[KeySpec] = string(stored)
 	ids[KeyDigest] = Digest(stored, b.resource.Manager)
 	b.brought(ids)
-	return ids, nil
+	return ids, splitRules(ids, b.resource)
 }
 
 // brought notes with a resource or its second copy who brought it, and by

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// wide is a world of some VPCs or of all. The caller holds the lock.
+func (m *Mirror) wide(s scope) (*world, error) {
+	state := nbdb.NewState()
+	// Everybody's switches and routers count for the capacity.
+	for _, table := range []string{nbdb.TableNBGlobal, nbdb.TableLogicalSwitch, nbdb.TableLogicalRouter} {
+		m.rows.Each(table, state.Put)
+	}
+	for vpc, n := range m.networks {
+		if s.all || slices.Contains(s.vpcs, vpc) {
+			n.each(func(r nbdb.Row) { state.Put(n.withCopies(r, maps.Keys(n.copies[r.ID()]))) })
+		}
+	}
+	m.putNames(state, s.puts)
+	return newWorld(m.owner, s, state, m.storedOf)
+}
+
+// each visits the rows of a VPC.
+func (n *network) each(visit func(nbdb.Row)) {
+	for _, rows := range n.structure {
+		for _, r := range rows {
+			visit(r)
+		}
+	}
+	for _, rows := range n.ports {
+		for _, r := range rows {
+			visit(r)
+		}
+	}
+}
+
+// storedOf is what a row of the mirror stores.
+func (m *Mirror) storedOf(r nbdb.Row) stored {
+	n := m.networks[r.IDs()[translate.KeyVPC]]
+	if n == nil || !m.owns(r) {
+		return stored{}
+	}
+	return n.stored[r.ID()]
+}
+
+// putNames adds to a state the rows that have names which resources want.
+func (m *Mirror) putNames(state *nbdb.State, wanted []*model.Resource) {
+	for _, res := range wanted {
+		for _, name := range namesOf(res) {
+			for _, r := range m.named(name.group + name.name) {
+				if state.Get(r.Table(), r.ID()) == nil {
+					state.Put(r)
+				}
+			}
+		}
+	}
+}
+
+// named are the rows of a nameKey.
+func (m *Mirror) named(key string) []nbdb.Row {
+	var rows []nbdb.Row
+	for _, uuid := range m.names[key] {
+		for _, table := range namedTables {
+			if r := m.rows.Get(table, uuid); r != nil && nameKey(r) == key {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRouterPort,
+	nbdb.TableLogicalSwitch, nbdb.TableLogicalRouter, nbdb.TablePortGroup}
+
+// narrow is a world for edits that concern no other attachments than those they
+// name: all of a VPC but the other attachments, and of lists that are not edited
+// nothing but the spec. It is nil where that is not enough. more are attachments
+// that are looked at too. The caller holds the lock.
+func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
+	vpc := vpcOf(edits[0].ID)
+	n := m.networks[vpc]
+	if n == nil || n.unpaired > 0 || len(n.odd) > 0 || m.counts(vpc, n) {
+		return nil, nil
+	}
+	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
+	lists := map[string]bool{}
+	for _, x := range edits {
+		switch {
+		case x.Cascade:
+			return nil, nil
+		case x.ID.Kind == model.KindAttachment:
+			s.attachments[x.ID.Name] = true
+		case x.ID.Kind == model.KindACL:
+			lists[x.ID.Name] = true
+		default:
+			return nil, nil
+		}
+	}
+	for _, name := range more {
+		s.attachments[name] = true
+	}
+	state := nbdb.NewState()
+	m.rows.Each(nbdb.TableNBGlobal, state.Put)
+	for id, rows := range n.structure {
+		whole := len(lists) > 0 && lists[n.listOf(id, rows)]
+		for _, r := range rows {
+			if _, rule := r.(*nbdb.ACL); !rule || whole {
+				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
+			}
+		}
+	}
+	for name := range s.attachments {
+		for _, r := range n.ports[name] {
+			state.Put(r)
+		}
+	}
+	w, err := newWorld(m.owner, s, state, m.storedOf)
+	if err != nil {
+		return nil, err
+	}
+	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
+	w.mirror = m
+	return w, nil
+}
+
+// listOf is the list whose change concerns the rows of a resource.
+func (n *network) listOf(id model.ID, rows []nbdb.Row) string {
+	switch id.Kind {
+	case model.KindACL:
+		return id.Name
+	case model.KindTier:
+		for _, r := range rows {
+			if res := n.stored[r.ID()].resource; res != nil {
+				return res.Spec.(*model.TierSpec).ACL
+			}
+		}
+	}
+	return ""
+}
+
+// counts tells whether all attachments of a VPC matter for changes of some: an
+// offering limits them, or expectations are there, which the addresses
+// that attachments add may break.
+func (m *Mirror) counts(vpc string, n *network) bool {
+	router := nbdb.Lookup[*nbdb.LogicalRouter](m.rows, translate.RouterUUID(m.owner, vpc))
+	if router == nil || n.stored[router.UUID].resource == nil {
+		return true
+	}
+	for key := range router.ExternalIDs {
+		if strings.HasPrefix(key, translate.KeyExpectationPrefix) {
+			return true
+		}
+	}
+	return n.stored[router.UUID].resource.Spec.(*model.VPCSpec).Offering != ""
+}
+
+// holders are the attachments of a VPC that have what others want.
+func (m *Mirror) holders(vpc string, wanted []*model.Resource) []string {
+	n := m.networks[vpc]
+	var names []string
+	for _, r := range wanted {
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok || n == nil {
+			continue
+		}
+		for _, a := range spec.Addresses {
+			names = append(names, n.holdings.addresses[a]...)
+		}
+		names = append(names, n.holdings.macs[tierMAC{spec.Tier, spec.MAC}]...)
+		for _, row := range m.named("port " + spec.InterfaceID) {
+			if res := n.stored[row.ID()].resource; res != nil {
+				names = append(names, res.Metadata.Name)
+			}
+		}
+	}
+	return names
+}
+
+// holds tells whether an attachment that is not in a narrow world has an address,
+// or in the tier a MAC.
+func (w *world) holds(vpc, tier string, a netip.Addr, mac model.MAC) bool {
+	if w.mirror == nil {
+		return false
+	}
+	w.mirror.mu.RLock()
+	defer w.mirror.mu.RUnlock()
+	n := w.mirror.networks[vpc]
+	return n != nil && (len(n.holdings.addresses[a]) > 0 || len(n.holdings.macs[tierMAC{tier, mac}]) > 0)
+}

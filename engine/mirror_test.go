@@ -1,0 +1,70 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+)
+
+// The mirror holds what the database holds, whatever has been done to it.
+func TestMirrorIsTheDatabase(t *testing.T) {
+	f := newFixture(t, false)
+	shop(f)
+	f.mirror()
+	other := connect(t, f.sandbox, "default")
+	compare := func(t require.TestingT) {
+		mirrored, fresh, err := engine.Worlds(f.ctx, f.Engine)
+		require.NoError(t, err)
+		require.Equal(t, fresh, mirrored)
+	}
+	compare(t)
+	seen := 0
+	rapid.Check(t, func(r *rapid.T) {
+		switch rapid.IntRange(0, 5).Draw(r, "what") {
+		case 0:
+			f.tamper(r)
+		case 1:
+			_, err := other.Drift(f.ctx, "", true, engine.WaitNone)
+			require.NoError(r, err)
+		default:
+			who := rapid.SampledFrom([]*fixture{f, other}).Draw(r, "who")
+			_, _, err := who.Edit(f.ctx, []engine.Edit{drawEdit(t, r)}, false)
+			require.NoError(r, err)
+		}
+		compare(r)
+		seen += len(f.attachments("shop"))
+	})
+	require.Positive(t, seen)
+}
+
+// tamper does something by hand to rows of ours.
+func (f *fixture) tamper(r *rapid.T) {
+	var names []string
+	for _, spec := range f.attachments("shop") {
+		names = append(names, spec.InterfaceID)
+	}
+	if len(names) == 0 {
+		return
+	}
+	port := rapid.SampledFrom(names).Draw(r, "port")
+	registry := "ovnvpc.shop.web.attachments"
+	switch rapid.IntRange(0, 6).Draw(r, "damage") {
+	case 0:
+		f.nbctl("lsp-del", port)
+	case 1:
+		f.nbctl("remove", "Logical_Switch_Port", port, "external_ids", `"ovn-vpc:owner"`)
+	case 2:
+		f.nbctl("set", "Logical_Switch_Port", port, `external_ids:"ovn-vpc:spec"="{}"`)
+	case 3:
+		f.nbctl("set", "Port_Group", registry, "external_ids:mine=x")
+	case 4:
+		f.nbctl("clear", "Port_Group", registry, "external_ids")
+	case 5:
+		f.nbctl("set", "Logical_Switch_Port", port, `external_ids:"ovn-vpc:manager"=x`, "addresses=unknown")
+	case 6:
+		f.nbctl("remove", "Port_Group", registry, "external_ids", `"ovn-vpc:key"`)
+	}
+}

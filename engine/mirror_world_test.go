@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// Worlds are what the mirror and the database itself say of an installation, in
+// an order that does not hang on chance.
+func Worlds(ctx context.Context, e *Engine) (mirrored, fresh any, err error) {
+	if e.Mirror.lock(ctx) {
+		defer e.Mirror.mu.RUnlock()
+	}
+	m, err := e.Mirror.wide(scope{all: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := e.readFresh(ctx, scope{all: true})
+	return summary(m), summary(f), err
+}
+
+func summary(w *world) any {
+	byID := func(rows []nbdb.Row) []nbdb.Row {
+		return slices.SortedFunc(slices.Values(rows), func(a, b nbdb.Row) int { return cmp.Compare(a.ID(), b.ID()) })
+	}
+	rows := map[model.ID][]nbdb.Row{}
+	edges := map[model.ID][]nbdb.Edge{}
+	for id, list := range w.rows {
+		rows[id] = byID(list)
+		edges[id] = slices.SortedFunc(slices.Values(w.have(id).Edges), func(a, b nbdb.Edge) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Target, b.Target))
+		})
+	}
+	return map[string]any{"resources": w.resources, "digests": w.digests, "rows": rows, "edges": edges, "stored": w.stored,
+		"edited": w.edited, "copies": w.copies, "strays": byID(w.strays), "lost": w.lost, "unread": len(w.unread), "datapaths": w.datapaths}
+}

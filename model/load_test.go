@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -297,7 +298,8 @@ func FuzzLoad(f *testing.F) {
 
 // requirePlaces holds diagnostics to the lines and columns that a text has.
 func requirePlaces(t *testing.T, data []byte, found model.Diagnostics) {
-	lines := strings.Split(string(data), "\n")
+	// YAML's line breaks, of which JSON and people know but the first.
+	lines := regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]").Split(string(data), -1)
 	for _, d := range found {
 		if strings.HasSuffix(d.Problem, "the rest is not read") {
 			continue // of no place

@@ -62,7 +62,7 @@ func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error 
 	if err != nil {
 		return err
 	}
-	err = c.follow(ctx, looking, conn.CurrentEndpoint(), schema, sink, queries)
+	err = c.follow(ctx, looking, conn.remote, schema, sink, queries)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
@@ -90,19 +90,9 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	// Closing it ends a read or a write that hangs.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	heed := func(take updates) *updates {
-		taking := updates(func(data []byte) error {
-			err := take(data)
-			if err != nil {
-				fail(err)
-			}
-			return err
-		})
-		return &taking
-	}
-	server := heed((&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
+	server := heeded(fail, (&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
 	kept := &replica{sink: sink, rows: NewState()}
-	rows := heed(func(data []byte) error {
+	rows := heeded(fail, func(data []byte) error {
 		conn.patience = c.patience // this is the goroutine that reads
 		return kept.update(data)
 	})
@@ -125,6 +115,18 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 		return cause
 	}
 	return err
+}
+
+// heeded are updates that fail where they can't be taken.
+func heeded(fail context.CancelCauseFunc, take updates) *updates {
+	taking := updates(func(data []byte) error {
+		err := take(data)
+		if err != nil {
+			fail(err)
+		}
+		return err
+	})
+	return &taking
 }
 
 // serve answers what the server sends, in the order in which it comes and by
@@ -184,7 +186,7 @@ func (c *followedConn) Read(p []byte) (n int, err error) {
 	}
 	n, c.failure = c.Conn.Read(p)
 	if c.failure == io.EOF {
-		c.failure = errors.New("the server has closed the connection")
+		c.failure = errClosed
 		return n, io.EOF
 	}
 	return n, c.failure
@@ -221,9 +223,9 @@ func (m *membership) update(data []byte) error {
 	case err != nil:
 		return err
 	case !m.database.Connected:
-		return errors.New("the server has lost its cluster")
+		return errNoCluster
 	case m.leaderOnly && m.database.Model == "clustered" && !m.database.Leader:
-		return errors.New("the server is not the leader of its cluster")
+		return errNotLeader
 	}
 	return nil
 }

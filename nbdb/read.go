@@ -2,13 +2,11 @@ package nbdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 
-	ovsclient "github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -110,9 +108,6 @@ func (c *Client) selects(ctx context.Context, build func(*Schema) ([]ovsdb.Opera
 	if err != nil && sent && ctx.Err() == nil {
 		c.log.DebugContext(ctx, "reading again after a broken connection", "error", err)
 		results, _, err = c.transact(ctx, build)
-	}
-	if errors.Is(err, ovsclient.ErrNotConnected) {
-		err = fmt.Errorf("the server has closed the connection: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.database, err)

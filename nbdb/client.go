@@ -220,7 +220,7 @@ func causeOf(err error) string {
 // transact is the one place that talks to the server. sent is false where
 // certainly nothing was sent. The call runs beside us since it writes to the
 // socket without heeding the context.
-func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []ovsdb.OperationResult, sent bool, err error) {
+func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
 	conn, schema, err := c.connected(ctx)
 	if err != nil {
 		return nil, false, err
@@ -271,7 +271,7 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 
 // answer is what the server said to a transaction.
 type answer struct {
-	results []ovsdb.OperationResult
+	results []result
 	err     error
 }
 

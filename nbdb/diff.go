@@ -111,18 +111,49 @@ func deleteOf(r Row) RowChange {
 }
 
 func updateOf(have, want Row) (RowChange, bool) {
-	c := changeOf(Update, want)
+	var columns []ColumnChange
 	h := reflect.ValueOf(have).Elem()
 	owned(want, func(f field, w reflect.Value) {
+		if f.same(h, w) {
+			return // of most columns: without a copy of their values
+		}
 		was, is := f.get(h), f.get(w)
 		if f.column == columnExternalIDs {
 			was, is = ownKeys(was.(map[string]string), is.(map[string]string))
 		}
 		if !equalValues(was, is) {
-			c.Columns = append(c.Columns, ColumnChange{Column: f.column, Old: was, New: is})
+			columns = append(columns, ColumnChange{Column: f.column, Old: was, New: is})
 		}
 	})
-	return c, len(c.Columns) > 0
+	if len(columns) == 0 {
+		return RowChange{}, false
+	}
+	c := changeOf(Update, want)
+	c.Columns = columns
+	return c, true
+}
+
+// same tells whether two rows certainly have the same value.
+func (f field) same(a, b reflect.Value) bool {
+	a, b = a.Field(f.index), b.Field(f.index)
+	switch f.kind {
+	case kindMap:
+		return maps.Equal(*a.Addr().Interface().(*map[string]string), *b.Addr().Interface().(*map[string]string))
+	case kindSet:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if a.Index(i).String() != b.Index(i).String() {
+				return false
+			}
+		}
+		return true
+	}
+	if f.optional() {
+		return !a.IsNil() && !b.IsNil() && a.Elem().Equal(b.Elem()) || a.IsNil() && b.IsNil()
+	}
+	return a.Equal(b)
 }
 
 // ownKeys are those of our keys whose values differ.

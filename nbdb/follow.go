@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/rpc2"
-	"github.com/cenkalti/rpc2/jsonrpc"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -91,7 +90,7 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
 	server := heeded(fail, (&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
-	kept := &replica{sink: sink, rows: NewState()}
+	kept := newReplica(sink)
 	rows := heeded(fail, func(data []byte) error {
 		conn.patience = c.patience // this is the goroutine that reads
 		return kept.update(data)
@@ -132,7 +131,7 @@ func heeded(fail context.CancelCauseFunc, take updates) *updates {
 // serve answers what the server sends, in the order in which it comes and by
 // one goroutine: the rows of monitors go to takers, by the monitors' names.
 func serve(conn net.Conn, fail context.CancelCauseFunc, takers map[string]*updates) *rpc2.Client {
-	rpc := rpc2.NewClientWithCodec(jsonrpc.NewJSONCodec(conn))
+	rpc := rpc2.NewClientWithCodec(&codec{conn: conn})
 	rpc.SetBlocking(true)
 	rpc.Handle("echo", func(_ *rpc2.Client, args []any, reply *[]any) error {
 		*reply = args
@@ -212,12 +211,13 @@ func membershipRequest(database string) map[string][]monitorRequest {
 
 // update fails where the server is no longer to be believed.
 func (m *membership) update(data []byte) error {
-	err := eachUpdate(data, func(_ string, _ UUID, kind string, raw ovsdb.Row) error {
+	err := eachUpdate(data, nil, func(s *scanner, _ string, _ UUID, kind string) {
 		if kind == updateDelete {
+			s.raw()
 			m.database = databaseRow{}
-			return nil
+			return
 		}
-		return m.rows.decode(raw, &m.database)
+		m.rows.read(s, &m.database)
 	})
 	switch {
 	case err != nil:

@@ -1,8 +1,6 @@
 package nbdb
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -58,93 +56,75 @@ const (
 	updateDelete = "delete"
 )
 
-// eachUpdate visits the rows in <table-updates2> one by one, as they are decoded.
-func eachUpdate(data []byte, visit func(table string, uuid UUID, kind string, raw ovsdb.Row) error) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	err := eachMember(d, func(table string) error {
-		return eachMember(d, func(uuid string) error {
-			var update map[string]ovsdb.Row
-			if err := d.Decode(&update); err != nil {
-				return err
-			}
-			for kind, raw := range update {
-				if err := visit(table, UUID(uuid), kind, raw); err != nil {
-					return err
-				}
-			}
-			return nil
+// eachUpdate visits the rows in <table-updates2> one by one; visit has to read
+// the columns.
+func eachUpdate(data []byte, known *words, visit func(s *scanner, table string, uuid UUID, kind string)) error {
+	s := newScanner(data, known)
+	s.object(func(table string) {
+		s.object(func(uuid string) {
+			s.object(func(kind string) { visit(s, table, UUID(uuid), kind) })
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("reading an update: %w", err)
+	if s.err != nil {
+		return fmt.Errorf("reading an update: %w", s.err)
 	}
 	return nil
-}
-
-// eachMember visits the members of an object; visit has to read the value.
-func eachMember(d *json.Decoder, visit func(name string) error) error {
-	start, err := d.Token()
-	if err == nil && start != json.Delim('{') {
-		err = fmt.Errorf("%v where an object is expected", start)
-	}
-	for err == nil && d.More() {
-		var name json.Token
-		if name, err = d.Token(); err == nil {
-			err = visit(name.(string))
-		}
-	}
-	if err == nil {
-		_, err = d.Token()
-	}
-	return err
 }
 
 // replica keeps the rows that are followed, since an update only brings what
 // is different from before.
 type replica struct {
-	sink Sink
-	rows *State
+	sink  Sink
+	rows  *State
+	known *words
+}
+
+func newReplica(sink Sink) *replica {
+	return &replica{sink: sink, rows: NewState(), known: newWords()}
 }
 
 func (r *replica) update(data []byte) error {
-	if err := eachUpdate(data, r.row); err != nil {
+	if err := eachUpdate(data, r.known, r.row); err != nil {
 		return err
 	}
 	r.sink.Done()
 	return nil
 }
 
-func (r *replica) row(table string, uuid UUID, kind string, raw ovsdb.Row) error {
+func (r *replica) row(s *scanner, table string, uuid UUID, kind string) {
 	t, ok := rowTypes()[table]
 	if !ok {
-		return fmt.Errorf("rows of table %q, which nobody has asked for", table)
+		s.fail("rows of table %q, which nobody has asked for", table)
+		return
 	}
 	old := r.rows.Get(table, uuid)
 	if old == nil && (kind == updateModify || kind == updateDelete) {
-		return nil // one that the sink doesn't want
+		s.raw() // of one that the sink doesn't want
+		return
 	}
 	var now Row
 	switch kind {
 	case updateDelete:
+		s.raw()
 		delete(r.rows.tables[table], uuid)
 		r.sink.Row(old, nil)
-		return nil
+		return
 	case updateModify:
 		now = t.copy(old)
-		if err := t.amend(raw, now); err != nil {
-			return err
-		}
+		t.amend(s, now)
 	default:
 		now = reflect.New(t.typ).Interface().(Row)
-		raw[columnUUID] = ovsdb.UUID{GoUUID: string(uuid)}
-		if err := t.decode(raw, now); err != nil {
-			return err
-		}
+		t.read(s, now)
+		t.identify(now, uuid)
 	}
-	if r.sink.Row(old, now) || old != nil {
+	if s.err == nil && (r.sink.Row(old, now) || old != nil) {
 		r.rows.Put(now)
 	}
-	return nil
+}
+
+// identify gives a row its UUID.
+func (t *rowType) identify(r Row, uuid UUID) {
+	reflect.ValueOf(r).Elem().Field(t.fields[t.named[columnUUID]].index).SetString(string(uuid))
 }
 
 // copy is a row of its own that shares its sets and maps with another.
@@ -157,23 +137,18 @@ func (t *rowType) copy(r Row) Row {
 // amend makes a row what it is after a modify: of a set the elements come that
 // are only in the old or only in the new one, of a map the pairs that are
 // removed as they were, and those that are new or changed as they are.
-func (t *rowType) amend(raw ovsdb.Row, row Row) error {
+func (t *rowType) amend(s *scanner, row Row) {
 	difference := reflect.New(t.typ)
-	if err := t.decode(raw, difference.Interface()); err != nil {
-		return err
-	}
+	found := t.read(s, difference.Interface())
 	v := reflect.ValueOf(row).Elem()
-	for column := range raw {
-		i, ok := t.named[column]
-		if !ok {
+	for i, f := range t.fields {
+		if !found.has(i) {
 			continue
 		}
-		f := t.fields[i]
 		if err := f.set(v, amended(f.get(v), f.get(difference.Elem()))); err != nil {
-			return fmt.Errorf("table %s: %w", t.table, err)
+			s.fail("table %s: %w", t.table, err)
 		}
 	}
-	return nil
 }
 
 // amended is a canonical value after a difference.

@@ -3,6 +3,7 @@ package nbdb
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -87,9 +88,12 @@ func (s *session) call(ctx context.Context, method string, args, reply any) erro
 }
 
 // Transact carries out operations.
-func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) (results []ovsdb.OperationResult, err error) {
-	err = s.call(ctx, "transact", ovsdb.NewTransactArgs(s.database, ops...), &results)
-	return results, err
+func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) ([]result, error) {
+	var raw json.RawMessage
+	if err := s.call(ctx, "transact", transaction(s.database, ops), &raw); err != nil {
+		return nil, err
+	}
+	return readResults(raw)
 }
 
 // broken tells whether the session has ended.

@@ -102,6 +102,9 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 // rows somebody has deleted go along in any case: left alone they would be
 // restored without what they use.
 func (d *desire) remove(ids []model.ID, cascade bool) {
+	if len(ids) == 0 {
+		return
+	}
 	gone := map[model.ID]bool{}
 	known := sorted(d.resources)
 	for _, r := range d.world.lost {

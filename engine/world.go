@@ -154,13 +154,11 @@ func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
 			}
 		}
 	}
-	for _, r := range owned {
-		w.readPrincipal(r)
-	}
+	parsed := w.readPrincipals(owned)
 	for _, r := range owned {
 		w.assign(r)
 	}
-	w.readCopies(owned)
+	w.readCopies(owned, parsed)
 	w.readExpectations(owned)
 	return w, nil
 }
@@ -201,9 +199,23 @@ func principal(r nbdb.Row) (*model.Resource, error) {
 	return res, nil
 }
 
-// readPrincipal reads the resource that a row stores, if it stores one.
-func (w *world) readPrincipal(r nbdb.Row) {
-	res, err := principal(r)
+// readPrincipals reads the resources that rows store, and gives those of
+// attachments by the text of their spec.
+func (w *world) readPrincipals(owned []nbdb.Row) map[string]*model.Resource {
+	resources, errs := make([]*model.Resource, len(owned)), make([]error, len(owned))
+	sideBySide(len(owned), func(i int) { resources[i], errs[i] = principal(owned[i]) })
+	attachments := map[string]*model.Resource{}
+	for i, r := range owned {
+		w.readPrincipal(r, resources[i], errs[i])
+		if res := resources[i]; res != nil && res.Kind == model.KindAttachment {
+			attachments[r.IDs()[translate.KeySpec]] = res
+		}
+	}
+	return attachments
+}
+
+// readPrincipal notes the resource that a row stores, if it stores one.
+func (w *world) readPrincipal(r nbdb.Row, res *model.Resource, err error) {
 	if err != nil {
 		w.unread = append(w.unread, unreadable{r, err})
 	}
@@ -254,11 +266,17 @@ func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
 }
 
 // readCopies finds the resources whose principal row somebody deleted or
-// edited: their second copies are still there.
-func (w *world) readCopies(owned []nbdb.Row) {
+// edited: their second copies are still there. Of attachments most copies have
+// been parsed already, as what a row stores.
+func (w *world) readCopies(owned []nbdb.Row, parsed map[string]*model.Resource) {
 	add := func(kind model.Kind, manager, request, spec string) {
-		res, err := model.ParseStored(kind, []byte(spec))
-		if err != nil {
+		var res *model.Resource
+		if same := parsed[spec]; same != nil && kind == same.Kind {
+			copied := *same
+			res = &copied
+		} else if fresh, err := model.ParseStored(kind, []byte(spec)); err == nil {
+			res = fresh
+		} else {
 			return
 		}
 		res.Manager, res.Request = manager, request
@@ -421,7 +439,21 @@ func compareIDs(a, b model.ID) int {
 
 // rank orders kinds so that what is referred to comes first.
 func rank(k model.Kind) int {
-	return slices.Index([]model.Kind{model.KindVPCOffering, model.KindVPC, model.KindACL, model.KindTier, model.KindAttachment, model.KindExpectation}, k)
+	switch k {
+	case model.KindVPCOffering:
+		return 0
+	case model.KindVPC:
+		return 1
+	case model.KindACL:
+		return 2
+	case model.KindTier:
+		return 3
+	case model.KindAttachment:
+		return 4
+	case model.KindExpectation:
+		return 5
+	}
+	return -1
 }
 
 // vpcOf is the VPC that a resource belongs to, "" for an offering.

@@ -18,6 +18,7 @@ require (
 	github.com/urfave/negroni/v3 v3.1.2
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
+	go.uber.org/goleak v1.3.0
 	go4.org/netipx v0.0.0-20260823151212-3075585bcbeb
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0

@@ -12,6 +12,9 @@ import (
 
 // changedFields are the fields in which two versions of a resource differ.
 func changedFields(before, after *model.Resource) []FieldChange {
+	if reflect.DeepEqual(before.Metadata, after.Metadata) && reflect.DeepEqual(before.Spec, after.Spec) {
+		return nil // of most of many: at once
+	}
 	before, after = differing(before, after)
 	a, b := flat(before), flat(after)
 	var fields []string

@@ -236,29 +236,22 @@ func (d *desire) touched() (map[string][]*change, error) {
 	now, then := w.context(w.resources), w.context(d.resources)
 	seen := map[model.ID]bool{}
 	structural := map[string]bool{}
-	add := func(r *model.Resource, input bool) error {
-		c := &change{id: r.ID(), before: w.resources[r.ID()], after: d.resources[r.ID()], have: w.have(r.ID()), input: input}
+	add := func(c *change) {
 		seen[c.id] = true
-		if c.after == nil {
-			c.before = w.before(c.id)
-		} else {
-			var err error
-			if c.want, err = translate.Fragment(c.after, then); err != nil {
-				return err
-			}
-		}
 		out[vpcOf(c.id)] = append(out[vpcOf(c.id)], c)
 		if c.id.Kind != model.KindAttachment {
 			structural[vpcOf(c.id)] = true
 		}
-		return nil
 	}
-	for _, list := range [][]*model.Resource{d.input, d.removed} {
-		for _, r := range list {
-			if err := add(r, true); err != nil {
-				return nil, err
-			}
+	wished := slices.Concat(d.input, d.removed)
+	changes, errs := make([]*change, len(wished)), make([]error, len(wished))
+	sideBySide(len(wished), func(i int) { changes[i], errs[i] = d.changeOf(wished[i].ID(), then) })
+	for i, c := range changes {
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
+		c.input = true
+		add(c)
 	}
 	moved := d.moved()
 	for _, r := range sorted(d.resources) {
@@ -275,9 +268,11 @@ func (d *desire) touched() (map[string][]*change, error) {
 				continue
 			}
 		}
-		if err := add(r, false); err != nil {
+		c, err := d.changeOf(r.ID(), then)
+		if err != nil {
 			return nil, err
 		}
+		add(c)
 	}
 	return out, nil
 }
@@ -314,6 +309,19 @@ func (m moved) concerns(r *model.Resource) bool {
 	}
 	spec, tier := r.Spec.(*model.TierSpec)
 	return m.vpcs[vpcOf(r.ID())] || tier && m.lists[model.ID{Kind: model.KindACL, VPC: r.Metadata.VPC, Name: spec.ACL}]
+}
+
+// changeOf is a resource with its rows as they are and as they are to be.
+func (d *desire) changeOf(id model.ID, then translate.Context) (*change, error) {
+	w := d.world
+	c := &change{id: id, before: w.resources[id], after: d.resources[id], have: w.have(id)}
+	if c.after == nil {
+		c.before = w.before(id)
+		return c, nil
+	}
+	var err error
+	c.want, err = translate.Fragment(c.after, then)
+	return c, err
 }
 
 // tierMoved tells whether an attachment's tier, or where an agent plugs it its

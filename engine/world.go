@@ -221,8 +221,9 @@ func (e *Engine) readNames(ctx context.Context, w *world, puts []*model.Resource
 	return nil
 }
 
-// newWorld reads a state back; stored gives what a row stores.
-func newWorld(owner string, s scope, state *nbdb.State, stored func(nbdb.Row) stored) (*world, error) {
+// newWorld reads a state back; read gives what a row stores, of several rows at
+// the same time.
+func newWorld(owner string, s scope, state *nbdb.State, read func(nbdb.Row) stored) (*world, error) {
 	globals := nbdb.All[*nbdb.NBGlobal](state)
 	if len(globals) != 1 {
 		return nil, fmt.Errorf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", len(globals))
@@ -242,8 +243,10 @@ func newWorld(owner string, s scope, state *nbdb.State, stored func(nbdb.Row) st
 			}
 		}
 	}
-	for _, r := range owned {
-		w.readPrincipal(r, stored(r))
+	specs := make([]stored, len(owned))
+	sideBySide(len(owned), func(i int) { specs[i] = read(owned[i]) })
+	for i, r := range owned {
+		w.readPrincipal(r, specs[i])
 	}
 	for _, r := range owned {
 		w.assign(r)
@@ -544,7 +547,21 @@ func compareIDs(a, b model.ID) int {
 
 // rank orders kinds so that what is referred to comes first.
 func rank(k model.Kind) int {
-	return slices.Index([]model.Kind{model.KindVPCOffering, model.KindVPC, model.KindACL, model.KindTier, model.KindAttachment, model.KindExpectation}, k)
+	switch k {
+	case model.KindVPCOffering:
+		return 0
+	case model.KindVPC:
+		return 1
+	case model.KindACL:
+		return 2
+	case model.KindTier:
+		return 3
+	case model.KindAttachment:
+		return 4
+	case model.KindExpectation:
+		return 5
+	}
+	return -1
 }
 
 // vpcOf is the VPC that a resource belongs to, "" for an offering.

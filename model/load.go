@@ -80,11 +80,16 @@ func (l *loader) input(input Input) {
 		return
 	}
 	documents := 0
-	for _, part := range split(input.Data) {
+	for parts := range slices.Chunk(split(input.Data), parsedAhead) {
 		if l.full() {
 			return
 		}
-		documents += l.part(input.Name, part)
+		for _, parsed := range parseAll(input.Name, parts) {
+			if l.full() {
+				return
+			}
+			documents += l.part(input.Name, parsed)
+		}
 	}
 	if documents == 0 {
 		l.report(Diagnostic{Severity: LevelWarning, File: input.Name, Line: 1, Column: 1, Problem: "holds no resource", Fix: "is it the right file?"})
@@ -93,10 +98,9 @@ func (l *loader) input(input Input) {
 
 // part reads the documents of one part and says how many there were, good or
 // bad.
-func (l *loader) part(file string, part part) int {
+func (l *loader) part(file string, part parsedPart) int {
 	documents := 0
-	nodes, fault := parse(file, part)
-	for _, node := range nodes {
+	for _, node := range part.nodes {
 		if node.Kind != yaml.DocumentNode || len(node.Content) == 0 || isNull(node.Content[0]) {
 			continue
 		}
@@ -108,9 +112,9 @@ func (l *loader) part(file string, part part) int {
 		}
 		l.document(d, target(root))
 	}
-	if fault != nil {
+	if part.fault != nil {
 		documents++
-		l.report(*fault)
+		l.report(*part.fault)
 	}
 	return documents
 }

@@ -9,10 +9,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
@@ -267,8 +269,8 @@ func TestTooManyRules(t *testing.T) {
 	require.Equal(t, "x:6:3: error: ACL shop/l: spec.rules: 29001 ingress rules (at most 29000 of a direction)\n", found.String())
 }
 
-// FuzzLoad: no text brings the reader down, and what it takes it takes again
-// from its own output.
+// FuzzLoad: no text brings the reader down, each fault stands at a place of the
+// text, and what is taken is taken again from its own output.
 func FuzzLoad(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(f, err)
@@ -284,13 +286,32 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, found := model.Load(model.Input{Name: "fuzz", Data: data})
-		model.Check(set.Resources, set.Get, func(string) bool { return true })
-		_ = found.String()
+		require.NotZero(t, len(set.Resources)+len(found), "neither a resource nor a word why not")
+		checked := model.Check(set.Resources, set.Get, func(string) bool { return true })
+		requirePlaces(t, data, append(checked, found...))
 		if found.HasErrors() {
 			return
 		}
 		requireRoundTrip(t, set)
 	})
+}
+
+// requirePlaces holds diagnostics to the lines and columns that a text has.
+func requirePlaces(t *testing.T, data []byte, found model.Diagnostics) {
+	// YAML's line breaks, of which JSON and people know but the first.
+	lines := regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]").Split(string(data), -1)
+	for _, d := range found {
+		if strings.HasSuffix(d.Problem, "the rest is not read") {
+			continue // of no place
+		}
+		require.Equal(t, "fuzz", d.File, d)
+		require.Positive(t, d.Line, d)
+		require.LessOrEqual(t, d.Line, len(lines)+1, d) // yaml.v3 counts one more at the end
+		require.Positive(t, d.Column, d)
+		if d.Line <= len(lines) {
+			require.LessOrEqual(t, d.Column, utf8.RuneCountInString(lines[d.Line-1])+1, d)
+		}
+	}
 }
 
 // requireRoundTrip writes a set as YAML and in its stored form and reads it

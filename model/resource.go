@@ -2,7 +2,10 @@
 // checks. It knows nothing of OVN's tables.
 package model
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // APIVersion is the only version of the envelope.
 const APIVersion = "ovn-vpc/v1"
@@ -132,8 +135,11 @@ type kindInfo struct {
 	newSpec func() Spec
 }
 
-// registry lists the kinds in the order in which they depend on each other.
-func registry() []kindInfo {
+// registry lists the kinds in the order in which they depend on each other. It
+// is made once and constant from then on.
+func registry() []kindInfo { return registryOnce() }
+
+var registryOnce = sync.OnceValue(func() []kindInfo {
 	return []kindInfo{
 		{KindVPCOffering, "vpcofferings", []string{"offering", "offerings"}, true, func() Spec { return new(VPCOfferingSpec) }},
 		{KindVPC, "vpcs", nil, true, func() Spec { return new(VPCSpec) }},
@@ -142,7 +148,7 @@ func registry() []kindInfo {
 		{KindAttachment, "attachments", nil, false, func() Spec { return new(AttachmentSpec) }},
 		{KindExpectation, "expectations", nil, false, func() Spec { return new(ExpectationSpec) }},
 	}
-}
+})
 
 func (k Kind) info() (kindInfo, bool) {
 	for _, info := range registry() {

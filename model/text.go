@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -80,6 +83,33 @@ func binary(input Input) *Diagnostic {
 		}
 	}
 	return nil
+}
+
+// parsedAhead is how many parts are parsed before the first is looked at.
+const parsedAhead = 1024
+
+// parsedPart is what parse gives of a part.
+type parsedPart struct {
+	part
+	nodes []*yaml.Node
+	fault *Diagnostic
+}
+
+// parseAll parses parts side by side, as many as there are processors.
+func parseAll(file string, parts []part) []parsedPart {
+	parsed := make([]parsedPart, len(parts))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
+				nodes, fault := parse(file, parts[i])
+				parsed[i] = parsedPart{parts[i], nodes, fault}
+			}
+		})
+	}
+	all.Wait()
+	return parsed
 }
 
 // parse reads the documents of a part up to the first that isn't YAML.

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	ovsclient "github.com/ovn-kubernetes/libovsdb/client"
-	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -45,7 +43,7 @@ type Client struct {
 	connecting chan struct{} // holds an element while somebody connects
 
 	mu     sync.Mutex // guards what follows
-	conn   ovsclient.Client
+	conn   *session
 	gone   chan struct{} // closed when conn is no longer the client's
 	schema *Schema
 }
@@ -99,20 +97,19 @@ func (c *Client) Schema() *Schema {
 	return c.schema
 }
 
-func (c *Client) current() (ovsclient.Client, *Schema) {
+func (c *Client) current() (*session, *Schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn, c.schema
 }
 
-// swap puts a connection in the place of the present one. Closing the old one
-// waits for calls that hang, so it goes on beside us.
-func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
+// swap puts a connection in the place of the present one.
+func (c *Client) swap(conn *session, schema *Schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
 		close(c.gone)
-		go c.conn.Close()
+		c.conn.close()
 	}
 	c.conn, c.gone = conn, make(chan struct{})
 	if schema != nil {
@@ -121,34 +118,34 @@ func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
 }
 
 // drop forgets a connection that failed, unless another has replaced it.
-func (c *Client) drop(conn ovsclient.Client) {
+func (c *Client) drop(conn *session) {
 	if present, _ := c.current(); present == conn {
 		c.swap(nil, nil)
 	}
 }
 
 // connected is the connection, made anew where there is none.
-func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, error) {
+func (c *Client) connected(ctx context.Context) (*session, *Schema, error) {
 	select {
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-ctx.Done():
 		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())}
 	}
-	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
+	if conn, schema := c.current(); conn != nil && !conn.broken() {
 		return conn, schema, nil
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
 	}
-	schema := &Schema{db: conn.Schema()}
+	schema := &Schema{db: conn.schema}
 	c.swap(conn, schema)
 	return conn, schema, nil
 }
 
 // connect goes round the remotes until one takes us or there is no hope.
-func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
+func (c *Client) connect(ctx context.Context) (*session, error) {
 	var before error // why the round before the present one failed
 	for {
 		conn, electing, err := c.round(ctx)
@@ -175,14 +172,14 @@ func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
 // round tries each remote once. electing says whether one answered that it
 // is not the leader of its cluster, or one of several did not answer: then
 // another round may find one.
-func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing bool, err error) {
+func (c *Client) round(ctx context.Context) (conn *session, electing bool, err error) {
 	var causes []string
 	for i, remote := range c.remotes {
 		conn, err := c.try(ctx, remote, len(c.remotes)-i)
 		if err == nil {
 			return conn, false, nil
 		}
-		electing = electing || strings.Contains(err.Error(), "endpoint is not leader") ||
+		electing = electing || errors.Is(err, errNotLeader) || errors.Is(err, errNoCluster) ||
 			len(c.remotes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		cause := causeOf(err)
 		if len(c.remotes) > 1 {
@@ -194,9 +191,8 @@ func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing boo
 }
 
 // try connects to one remote, the first of left that are still to be tried:
-// one that is silent may not use up the time of the others. The call runs
-// beside us since libovsdb doesn't heed the context everywhere.
-func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Client, error) {
+// one that is silent may not use up the time of the others.
+func (c *Client) try(ctx context.Context, remote string, left int) (*session, error) {
 	if left > 1 {
 		timeout := remoteTimeout
 		if deadline, ok := ctx.Deadline(); ok {
@@ -206,53 +202,25 @@ func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Cl
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	none, err := model.NewClientDBModel(c.database, map[string]model.Model{})
-	if err != nil {
-		return nil, fmt.Errorf("preparing the client: %w", err)
+	conn, err := openSession(ctx, remote, c.database, c.leaderOnly, c.tls)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // net has words of its own for it
 	}
-	conn, err := ovsclient.NewOVSDBClient(none, ovsclient.WithEndpoint(remote),
-		ovsclient.WithLeaderOnly(c.leaderOnly), ovsclient.WithTLSConfig(c.tls))
-	if err != nil {
-		return nil, fmt.Errorf("preparing the client: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- conn.Connect(ctx) }()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err != nil {
-		go conn.Close()
-		if ctx.Err() != nil {
-			err = ctx.Err() // libovsdb may have wrapped it beyond recognition
-		}
-		return nil, err
-	}
-	return conn, nil
+	return conn, err
 }
 
-// causeOf is an error of libovsdb without the layers that repeat the remote.
+// causeOf is why a remote could not be connected to.
 func causeOf(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer"
 	}
-	text := err.Error()
-	for _, layer := range []string{"failed to connect to ", "failed to open connection: "} {
-		if _, rest, ok := strings.Cut(text, layer); ok {
-			text = rest
-			if strings.HasPrefix(layer, "failed to connect") {
-				_, text, _ = strings.Cut(rest, ": ")
-			}
-		}
-	}
-	return strings.ReplaceAll(text, "endpoint is not leader", "not the leader of its cluster")
+	return err.Error()
 }
 
 // transact is the one place that talks to the server. sent is false where
-// certainly nothing was sent. The call runs beside us since libovsdb writes
-// to the socket without heeding the context.
-func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []ovsdb.OperationResult, sent bool, err error) {
+// certainly nothing was sent. The call runs beside us since it writes to the
+// socket without heeding the context.
+func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
 	conn, schema, err := c.connected(ctx)
 	if err != nil {
 		return nil, false, err
@@ -303,7 +271,7 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 
 // answer is what the server said to a transaction.
 type answer struct {
-	results []ovsdb.OperationResult
+	results []result
 	err     error
 }
 
@@ -311,7 +279,7 @@ type answer struct {
 var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
 
 // lost is closed when a connection is no longer the client's.
-func (c *Client) lost(conn ovsclient.Client) <-chan struct{} {
+func (c *Client) lost(conn *session) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == conn {
@@ -324,7 +292,7 @@ func (c *Client) lost(conn ovsclient.Client) <-chan struct{} {
 
 // outlive waits for an answer that its caller no longer wants. Others use the
 // connection too: only a server that stays silent loses it.
-func (c *Client) outlive(conn ovsclient.Client, gone <-chan struct{}, done <-chan answer) {
+func (c *Client) outlive(conn *session, gone <-chan struct{}, done <-chan answer) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	select {

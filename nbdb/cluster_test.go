@@ -85,7 +85,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 	all := strings.Join(remotes, ",")
 	c := dial(t, Options{Remotes: all})
-	require.Equal(t, leaderOf(t, servers).remote(), c.conn.CurrentEndpoint())
+	require.Equal(t, leaderOf(t, servers).remote(), c.conn.remote)
 	row := func(n int) Fragment {
 		return Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
 	}
@@ -95,7 +95,7 @@ func TestClusterFailover(t *testing.T) {
 	old := leaderOf(t, servers)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
 	persist(t, c, row(2))
-	require.NotEqual(t, old.remote(), c.conn.CurrentEndpoint())
+	require.NotEqual(t, old.remote(), c.conn.remote)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
 
 	leaderOf(t, servers).stop()

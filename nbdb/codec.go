@@ -221,6 +221,10 @@ func (f field) setSlice(v reflect.Value, set []string) {
 		v.SetZero()
 		return
 	}
+	if same, ok := v.Addr().Interface().(*[]string); ok {
+		*same = set
+		return
+	}
 	slice := reflect.MakeSlice(v.Type(), len(set), len(set))
 	for i, s := range set {
 		slice.Index(i).SetString(s)
@@ -299,87 +303,6 @@ func EdgesOf(r Row) []Edge {
 		}
 	}
 	return edges
-}
-
-// decode writes the columns of a server's row into the struct that dst points
-// to. Columns without a field are passed over.
-func (t *rowType) decode(raw ovsdb.Row, dst any) error {
-	v := reflect.ValueOf(dst).Elem()
-	for column, value := range raw {
-		i, ok := t.named[column]
-		if !ok {
-			continue
-		}
-		canonical, err := fromWire(value, t.fields[i].kind)
-		if err == nil {
-			err = t.fields[i].set(v, canonical)
-		}
-		if err != nil {
-			return fmt.Errorf("table %s, column %s: %w", t.table, column, err)
-		}
-	}
-	return nil
-}
-
-// fromWire turns a value as libovsdb decodes it into canonical form. A set of
-// one element comes as the element (RFC 7047, 5.1).
-func fromWire(value any, k kind) (any, error) {
-	switch v := value.(type) {
-	case ovsdb.OvsMap:
-		m := make(map[string]string, len(v.GoMap))
-		for key, val := range v.GoMap {
-			ks, kok := key.(string)
-			vs, vok := val.(string)
-			if !kok || !vok {
-				return nil, fmt.Errorf("unexpected pair %v = %v", key, val)
-			}
-			m[ks] = vs
-		}
-		return m, nil
-	case ovsdb.OvsSet:
-		if k == kindSet {
-			return setFromWire(v.GoSet)
-		}
-		switch len(v.GoSet) {
-		case 0:
-			return nil, nil
-		case 1:
-			return atomFromWire(v.GoSet[0])
-		}
-		return nil, fmt.Errorf("%d values where one is expected", len(v.GoSet))
-	}
-	if k == kindSet {
-		return setFromWire([]any{value})
-	}
-	return atomFromWire(value)
-}
-
-func setFromWire(values []any) (any, error) {
-	set := make([]string, 0, len(values))
-	for _, v := range values {
-		atom, err := atomFromWire(v)
-		if err != nil {
-			return nil, err
-		}
-		s, ok := atom.(string)
-		if !ok {
-			return nil, fmt.Errorf("unexpected element %v", atom)
-		}
-		set = append(set, s)
-	}
-	return canonicalSet(set), nil
-}
-
-func atomFromWire(value any) (any, error) {
-	switch v := value.(type) {
-	case string, bool:
-		return v, nil
-	case float64:
-		return int(v), nil
-	case ovsdb.UUID:
-		return v.GoUUID, nil
-	}
-	return nil, fmt.Errorf("unexpected value %v (%T)", value, value)
 }
 
 // toWire encodes a canonical value for a column of the server's schema, with

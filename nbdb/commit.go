@@ -2,6 +2,7 @@ package nbdb
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -71,7 +72,7 @@ func (c *Client) Commit(ctx context.Context, p Plan, bump bool) (nbCfg int, err 
 }
 
 // refusal is the error for a result that says the transaction was refused.
-func refusal(r ovsdb.OperationResult, what string) error {
+func refusal(r result, what string) error {
 	switch r.Error {
 	case timedOut:
 		return &ConflictError{What: what}
@@ -100,13 +101,13 @@ func bumpSteps() []step {
 }
 
 // intOf is an integer column of the only row of a result.
-func intOf(rows []ovsdb.Row, column string) (int, error) {
+func intOf(raw json.RawMessage, column string) (int, error) {
+	var rows []map[string]int
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		return 0, fmt.Errorf("NB_Global, column %s: %w", column, err)
+	}
 	if len(rows) != 1 {
 		return 0, fmt.Errorf("table NB_Global has %d rows instead of one: the database is not initialised", len(rows))
 	}
-	n, ok := rows[0][column].(float64)
-	if !ok {
-		return 0, fmt.Errorf("NB_Global, column %s: unexpected value %v", column, rows[0][column])
-	}
-	return int(n), nil
+	return rows[0][column], nil
 }

@@ -111,51 +111,49 @@ func deleteOf(r Row) RowChange {
 }
 
 func updateOf(have, want Row) (RowChange, bool) {
-	c := changeOf(Update, want)
+	var columns []ColumnChange
 	h := reflect.ValueOf(have).Elem()
 	owned(want, func(f field, w reflect.Value) {
 		if f.same(h, w) {
-			return
+			return // of most columns: without a copy of their values
 		}
 		was, is := f.get(h), f.get(w)
 		if f.column == columnExternalIDs {
 			was, is = ownKeys(was.(map[string]string), is.(map[string]string))
 		}
 		if !equalValues(was, is) {
-			c.Columns = append(c.Columns, ColumnChange{Column: f.column, Old: was, New: is})
+			columns = append(columns, ColumnChange{Column: f.column, Old: was, New: is})
 		}
 	})
-	return c, len(c.Columns) > 0
+	if len(columns) == 0 {
+		return RowChange{}, false
+	}
+	c := changeOf(Update, want)
+	c.Columns = columns
+	return c, true
 }
 
-// same tells cheaply whether a column of two rows is the same; false does not
-// mean that it isn't.
+// same tells whether two rows certainly have the same value.
 func (f field) same(a, b reflect.Value) bool {
-	x, y := a.Field(f.index), b.Field(f.index)
+	a, b = a.Field(f.index), b.Field(f.index)
 	switch f.kind {
-	case kindString:
-		return x.String() == y.String()
-	case kindInt:
-		return x.Int() == y.Int()
-	case kindBool:
-		return x.Bool() == y.Bool()
+	case kindMap:
+		return maps.Equal(*a.Addr().Interface().(*map[string]string), *b.Addr().Interface().(*map[string]string))
 	case kindSet:
-		if x.Len() != y.Len() {
+		if a.Len() != b.Len() {
 			return false
 		}
-		for i := range x.Len() {
-			if x.Index(i).String() != y.Index(i).String() {
+		for i := range a.Len() {
+			if a.Index(i).String() != b.Index(i).String() {
 				return false
 			}
 		}
 		return true
-	case kindMap:
-		return maps.Equal(x.Interface().(map[string]string), y.Interface().(map[string]string))
 	}
-	if x.IsNil() || y.IsNil() {
-		return x.IsNil() && y.IsNil()
+	if f.optional() {
+		return !a.IsNil() && !b.IsNil() && a.Elem().Equal(b.Elem()) || a.IsNil() && b.IsNil()
 	}
-	return x.Elem().Equal(y.Elem())
+	return a.Equal(b)
 }
 
 // ownKeys are those of our keys whose values differ.

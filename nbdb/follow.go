@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/rpc2"
-	"github.com/cenkalti/rpc2/jsonrpc"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -80,7 +79,7 @@ func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error 
 	if err != nil {
 		return err
 	}
-	err = c.follow(ctx, looking, conn.CurrentEndpoint(), schema, sink, queries)
+	err = c.follow(ctx, looking, conn.remote, schema, sink, queries)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
@@ -108,19 +107,9 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	// Closing it ends a read or a write that hangs.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	heed := func(take updates) *updates {
-		taking := updates(func(data []byte) error {
-			err := take(data)
-			if err != nil {
-				fail(err)
-			}
-			return err
-		})
-		return &taking
-	}
-	server := heed((&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
-	kept := &replica{sink: sink, rows: NewState()}
-	rows := heed(func(data []byte) error {
+	server := heeded(fail, (&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
+	kept := newReplica(sink)
+	rows := heeded(fail, func(data []byte) error {
 		conn.patience = c.patience // this is the goroutine that reads
 		return kept.update(data)
 	})
@@ -148,10 +137,22 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	return err
 }
 
+// heeded are updates that fail where they can't be taken.
+func heeded(fail context.CancelCauseFunc, take updates) *updates {
+	taking := updates(func(data []byte) error {
+		err := take(data)
+		if err != nil {
+			fail(err)
+		}
+		return err
+	})
+	return &taking
+}
+
 // serve answers what the server sends, in the order in which it comes and by
 // one goroutine: the rows of monitors go to takers, by the monitors' names.
 func serve(conn net.Conn, fail context.CancelCauseFunc, takers map[string]*updates) *rpc2.Client {
-	rpc := rpc2.NewClientWithCodec(jsonrpc.NewJSONCodec(conn))
+	rpc := rpc2.NewClientWithCodec(&codec{conn: conn})
 	rpc.SetBlocking(true)
 	rpc.Handle("echo", func(_ *rpc2.Client, args []any, reply *[]any) error {
 		*reply = args
@@ -212,7 +213,7 @@ func (c *followedConn) Read(p []byte) (n int, err error) {
 	}
 	n, c.failure = c.Conn.Read(p)
 	if c.failure == io.EOF {
-		c.failure = errors.New("the server has closed the connection")
+		c.failure = errClosed
 		return n, io.EOF
 	}
 	return n, c.failure
@@ -238,20 +239,21 @@ func membershipRequest(database string) map[string][]monitorRequest {
 
 // update fails where the server is no longer to be believed.
 func (m *membership) update(data []byte) error {
-	err := eachUpdate(data, func(_ string, _ UUID, kind string, raw ovsdb.Row) error {
+	err := eachUpdate(data, nil, func(s *scanner, _ string, _ UUID, kind string) {
 		if kind == updateDelete {
+			s.raw()
 			m.database = databaseRow{}
-			return nil
+			return
 		}
-		return m.rows.decode(raw, &m.database)
+		m.rows.read(s, &m.database)
 	})
 	switch {
 	case err != nil:
 		return err
 	case !m.database.Connected:
-		return errors.New("the server has lost its cluster")
+		return errNoCluster
 	case m.leaderOnly && m.database.Model == "clustered" && !m.database.Leader:
-		return errors.New("the server is not the leader of its cluster")
+		return errNotLeader
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ func sortedUnion(a, b []UUID) []UUID {
 }
 
 func compareTables(a, b string) int {
+	if a == b {
+		return 0
+	}
 	return cmp.Or(cmp.Compare(tableRank(a), tableRank(b)), cmp.Compare(a, b))
 }
 

@@ -2,13 +2,11 @@ package nbdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 
-	ovsclient "github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -79,40 +77,41 @@ func (c *Client) Read(ctx context.Context, queries ...Query) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := newWords()
 	for i, result := range results {
-		for _, raw := range result.Rows {
-			if err := state.add(types[i], raw); err != nil {
-				return nil, fmt.Errorf("reading %s: %w", c.database, err)
-			}
+		s := newScanner(result.Rows, known)
+		s.array(func() { state.add(types[i], s) })
+		if s.err != nil {
+			return nil, fmt.Errorf("reading %s: %w", c.database, s.err)
 		}
 	}
 	return state, nil
 }
 
-// add decodes a row into the state, into the row that is there already if any.
-func (s *State) add(t *rowType, raw ovsdb.Row) error {
-	uuid, _ := raw[columnUUID].(ovsdb.UUID)
-	row := s.Get(t.table, UUID(uuid.GoUUID))
-	if row == nil {
-		row = reflect.New(t.typ).Interface().(Row)
-	}
-	if err := t.decode(raw, row); err != nil {
-		return err
+// add reads a row into the state, into the row that is there already if any.
+func (s *State) add(t *rowType, in *scanner) {
+	fresh := reflect.New(t.typ)
+	found := t.read(in, fresh.Interface())
+	row := fresh.Interface().(Row)
+	if there := s.Get(t.table, row.ID()); there != nil {
+		v := reflect.ValueOf(there).Elem()
+		for i, f := range t.fields {
+			if found.has(i) {
+				v.Field(f.index).Set(fresh.Elem().Field(f.index))
+			}
+		}
+		return
 	}
 	s.Put(row)
-	return nil
 }
 
 // selects runs reading operations. A connection that broke is made anew
 // once: reading twice does no harm.
-func (c *Client) selects(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) ([]ovsdb.OperationResult, error) {
+func (c *Client) selects(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) ([]result, error) {
 	results, sent, err := c.transact(ctx, build)
 	if err != nil && sent && ctx.Err() == nil {
 		c.log.DebugContext(ctx, "reading again after a broken connection", "error", err)
 		results, _, err = c.transact(ctx, build)
-	}
-	if errors.Is(err, ovsclient.ErrNotConnected) {
-		err = fmt.Errorf("the server has closed the connection: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.database, err)

@@ -1,8 +1,6 @@
 package nbdb
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -58,99 +56,83 @@ const (
 	updateDelete = "delete"
 )
 
-// eachUpdate visits the rows in <table-updates2> one by one, as they are decoded.
-func eachUpdate(data []byte, visit func(table string, uuid UUID, kind string, raw ovsdb.Row) error) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	err := eachMember(d, func(table string) error {
-		return eachMember(d, func(uuid string) error {
-			var update map[string]ovsdb.Row
-			if err := d.Decode(&update); err != nil {
-				return err
-			}
-			for kind, raw := range update {
-				if err := visit(table, UUID(uuid), kind, raw); err != nil {
-					return err
-				}
-			}
-			return nil
+// eachUpdate visits the rows in <table-updates2> one by one; visit has to read
+// the columns.
+func eachUpdate(data []byte, known *words, visit func(s *scanner, table string, uuid UUID, kind string)) error {
+	s := newScanner(data, known)
+	s.object(func(table string) {
+		s.object(func(uuid string) {
+			s.object(func(kind string) { visit(s, table, UUID(uuid), kind) })
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("reading an update: %w", err)
+	if s.err != nil {
+		return fmt.Errorf("reading an update: %w", s.err)
 	}
 	return nil
-}
-
-// eachMember visits the members of an object; visit has to read the value.
-func eachMember(d *json.Decoder, visit func(name string) error) error {
-	start, err := d.Token()
-	if err == nil && start != json.Delim('{') {
-		err = fmt.Errorf("%v where an object is expected", start)
-	}
-	for err == nil && d.More() {
-		var name json.Token
-		if name, err = d.Token(); err == nil {
-			err = visit(name.(string))
-		}
-	}
-	if err == nil {
-		_, err = d.Token()
-	}
-	return err
 }
 
 // replica keeps the rows that are followed, since an update only brings what
 // is different from before.
 type replica struct {
-	sink Sink
-	rows *State
+	sink  Sink
+	rows  *State
+	known *words
+}
+
+func newReplica(sink Sink) *replica {
+	return &replica{sink: sink, rows: NewState(), known: newWords()}
 }
 
 func (r *replica) update(data []byte) error {
-	if err := eachUpdate(data, r.row); err != nil {
+	if err := eachUpdate(data, r.known, r.row); err != nil {
 		return err
 	}
 	r.sink.Done()
 	return nil
 }
 
-func (r *replica) row(table string, uuid UUID, kind string, raw ovsdb.Row) error {
+func (r *replica) row(s *scanner, table string, uuid UUID, kind string) {
 	t, ok := rowTypes()[table]
 	if !ok {
-		return fmt.Errorf("rows of table %q, which nobody has asked for", table)
+		s.fail("rows of table %q, which nobody has asked for", table)
+		return
 	}
 	old := r.rows.Get(table, uuid)
 	if old == nil && (kind == updateModify || kind == updateDelete) {
-		return nil // one that the sink doesn't want
+		s.raw() // of one that the sink doesn't want
+		return
 	}
 	var now Row
 	amender, amends := r.sink.(Amender)
 	switch kind {
 	case updateDelete:
+		s.raw()
 		delete(r.rows.tables[table], uuid)
 		r.sink.Row(old, nil)
-		return nil
+		return
 	case updateModify:
-		d, err := t.difference(raw)
-		if err != nil {
-			return err
+		d := t.difference(s)
+		if s.err != nil {
+			return
 		}
 		if amends {
 			r.rows.Put(amender.Amend(old, d))
-			return nil
+			return
 		}
 		now = d.Apply(old)
 	default:
 		now = reflect.New(t.typ).Interface().(Row)
-		raw[columnUUID] = ovsdb.UUID{GoUUID: string(uuid)}
-		if err := t.decode(raw, now); err != nil {
-			return err
-		}
+		t.read(s, now)
+		t.identify(now, uuid)
 	}
-	if r.sink.Row(old, now) || old != nil {
+	if s.err == nil && (r.sink.Row(old, now) || old != nil) {
 		r.rows.Put(now)
 	}
-	return nil
+}
+
+// identify gives a row its UUID.
+func (t *rowType) identify(r Row, uuid UUID) {
+	reflect.ValueOf(r).Elem().Field(t.fields[t.named[columnUUID]].index).SetString(string(uuid))
 }
 
 // Difference is how a row has changed: of a set it has the elements that are
@@ -161,14 +143,15 @@ type Difference struct {
 	changed []field
 }
 
-func (t *rowType) difference(raw ovsdb.Row) (Difference, error) {
+func (t *rowType) difference(s *scanner) Difference {
 	d := Difference{row: reflect.New(t.typ).Interface().(Row)}
-	for column := range raw {
-		if i, ok := t.named[column]; ok {
-			d.changed = append(d.changed, t.fields[i])
+	found := t.read(s, d.row)
+	for i, f := range t.fields {
+		if found.has(i) {
+			d.changed = append(d.changed, f)
 		}
 	}
-	return d, t.decode(raw, d.row)
+	return d
 }
 
 // IDs are the different pairs of external_ids.

@@ -116,7 +116,7 @@ func (c *Client) ownChassis(ctx context.Context, name string) (uuid UUID, old bo
 // in one call: a second monitor would make libovsdb lose its copy.
 func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, changed func()) error {
 	present, _ := c.current()
-	if present == nil {
+	if present == nil || present.broken() {
 		return ovsclient.ErrNotConnected
 	}
 	var binding model.Model = &watchedBinding{}
@@ -127,11 +127,7 @@ func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, c
 	if err != nil {
 		return fmt.Errorf("preparing the client: %w", err)
 	}
-	remote := present.CurrentEndpoint()
-	if remote == "" {
-		return ovsclient.ErrNotConnected
-	}
-	conn, err := ovsclient.NewOVSDBClient(tables, ovsclient.WithEndpoint(remote), ovsclient.WithTLSConfig(c.tls))
+	conn, err := ovsclient.NewOVSDBClient(tables, ovsclient.WithEndpoint(present.remote), ovsclient.WithTLSConfig(c.tls))
 	if err != nil {
 		return fmt.Errorf("preparing the client: %w", err)
 	}
@@ -141,7 +137,11 @@ func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, c
 			return err
 		}
 		go r.guard()
-		conn.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+		rows := conn.Cache()
+		if rows == nil { // the connection has broken since
+			return ovsclient.ErrNotConnected
+		}
+		rows.AddEventHandler(&cache.EventHandlerFuncs{
 			AddFunc:    func(string, model.Model) { changed() },
 			UpdateFunc: func(string, model.Model, model.Model) { changed() },
 			DeleteFunc: func(table string, _ model.Model) {

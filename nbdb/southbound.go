@@ -2,6 +2,7 @@ package nbdb
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -186,12 +187,16 @@ func selectAll(s *Schema, t *rowType) ovsdb.Operation {
 	return ovsdb.Operation{Op: ovsdb.OperationSelect, Table: t.table, Columns: s.present(t)}
 }
 
-func decodeAll[T any](t *rowType, raw []ovsdb.Row) ([]T, error) {
-	rows := make([]T, len(raw))
-	for i := range raw {
-		if err := t.decode(raw[i], &rows[i]); err != nil {
-			return nil, fmt.Errorf("reading the southbound database: %w", err)
-		}
+func decodeAll[T any](t *rowType, raw json.RawMessage) ([]T, error) {
+	var rows []T
+	s := newScanner(raw, nil)
+	s.array(func() {
+		var row T
+		t.read(s, &row)
+		rows = append(rows, row)
+	})
+	if s.err != nil {
+		return nil, fmt.Errorf("reading the southbound database: %w", s.err)
 	}
 	return rows, nil
 }

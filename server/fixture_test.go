@@ -39,7 +39,7 @@ func (c *counted) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, erro
 
 // fixture is a server on a real database.
 type fixture struct {
-	t       *testing.T
+	t       testing.TB
 	sandbox *lab.Sandbox
 	nb      *counted
 	engine  *engine.Engine
@@ -47,13 +47,13 @@ type fixture struct {
 	check   server.Checker
 }
 
-func newFixture(t *testing.T, o lab.SandboxOptions) *fixture {
+func newFixture(t testing.TB, o lab.SandboxOptions) *fixture {
 	t.Helper()
 	return serve(t, labtest.NewTestSandbox(t, o), server.Options{Insecure: true})
 }
 
 // serve starts a server beside others on the same database.
-func serve(t *testing.T, s *lab.Sandbox, o server.Options) *fixture {
+func serve(t testing.TB, s *lab.Sandbox, o server.Options) *fixture {
 	t.Helper()
 	client, err := nbdb.New(nbdb.Options{Remotes: s.NB()})
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func (f *fixture) ready() {
 
 // reply is an answer, read whole.
 type reply struct {
-	t      *testing.T
+	t      testing.TB
 	status int
 	header http.Header
 	text   string

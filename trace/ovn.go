@@ -41,7 +41,7 @@ func ReadSummary(account, router, sender string) Verdict {
 		case answered && tracked && strings.HasPrefix(line, "egress(") && strings.Contains(line, fmt.Sprintf("outport=%q", sender)):
 			return Verdict{Outcome: Answered}
 		case strings.HasPrefix(line, "/* output to ") && strings.Contains(line, `type "" */`):
-			outputs = append(outputs, strings.Split(line, `"`)[1])
+			outputs = append(outputs, quoted(line))
 		}
 		switch {
 		case opens:
@@ -78,8 +78,15 @@ func isEchoReply(action string) bool {
 func datapath(stack []string) string {
 	for _, section := range slices.Backward(stack) {
 		if strings.HasPrefix(section, "ingress(dp=") || strings.HasPrefix(section, "egress(dp=") {
-			return strings.Split(section, `"`)[1]
+			return quoted(section)
 		}
 	}
 	return ""
+}
+
+// quoted is the first text in quotes, "" where there is none.
+func quoted(line string) string {
+	_, rest, _ := strings.Cut(line, `"`)
+	text, _, _ := strings.Cut(rest, `"`)
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -62,12 +63,11 @@ const (
 )
 
 // namespace makes the row UUIDs (RFC 9562, version 5) this project's own.
-const namespace = "3f0f3c0c-6b0d-5d55-9c3c-3b8d5f0a7e51"
+var namespace = sync.OnceValue(func() uuid.UUID { return uuid.MustParse("3f0f3c0c-6b0d-5d55-9c3c-3b8d5f0a7e51") })
 
 // RowUUID is the UUID of the row that realises key in table, for owner.
 func RowUUID(owner, table, key string) nbdb.UUID {
-	ns := uuid.MustParse(namespace)
-	return nbdb.UUID(uuid.NewSHA1(ns, []byte(owner+"\x00"+table+"\x00"+key)).String())
+	return nbdb.UUID(uuid.NewSHA1(namespace(), []byte(owner+"\x00"+table+"\x00"+key)).String())
 }
 
 // Digest is a short hash of a stored resource, for preconditions.

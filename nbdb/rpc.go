@@ -1,0 +1,171 @@
+package nbdb
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/cenkalti/rpc2"
+)
+
+// codec is JSON-RPC as a database server speaks it (RFC 7047, 4) for one rpc2
+// client that handles requests in the order in which they come. Of what the
+// server sends it finds the parts and leaves them as they are, where rpc2's own
+// reads each answer four times, which are megabytes.
+type codec struct {
+	conn  io.ReadWriteCloser
+	ahead []byte          // read beyond the last message
+	body  []byte          // params or result of the last message
+	asked json.RawMessage // id of the server's last request
+}
+
+// request and reply are what is sent. A server wants params to be an array, and
+// a reply to have both a result and an error.
+type (
+	request struct {
+		Method string `json:"method"`
+		Params any    `json:"params"`
+		ID     uint64 `json:"id"`
+	}
+	reply struct {
+		Result any             `json:"result"`
+		Error  any             `json:"error"`
+		ID     json.RawMessage `json:"id"`
+	}
+)
+
+const readSize = 4 << 10
+
+// frame reads the next message, which is an object.
+func (c *codec) frame() ([]byte, error) {
+	buf := c.ahead
+	depth, quoted := 0, false
+	for i := 0; ; i++ {
+		for i >= len(buf) {
+			buf = slices.Grow(buf, readSize)
+			n, err := c.conn.Read(buf[len(buf):cap(buf)])
+			if buf = buf[:len(buf)+n]; n == 0 && err != nil {
+				return nil, err
+			}
+		}
+		switch b := buf[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"' && depth > 0:
+			quoted = !quoted
+		case quoted:
+		case depth == 0 && b != '{':
+			if b > ' ' {
+				return nil, fmt.Errorf("%q between messages", b)
+			}
+		case b == '{' || b == '[':
+			depth++
+		case b == '}' || b == ']':
+			if depth--; depth == 0 {
+				// The message is kept by who reads it, so what follows moves.
+				c.ahead = slices.Clone(buf[i+1:])
+				return buf[:i+1], nil
+			}
+		}
+	}
+}
+
+// ReadHeader reads a message.
+func (c *codec) ReadHeader(r *rpc2.Request, response *rpc2.Response) error {
+	data, err := c.frame()
+	if err != nil {
+		return err
+	}
+	parts := map[string][]byte{}
+	s := newScanner(data, nil)
+	s.object(func(name string) { parts[name] = s.raw() })
+	if s.err != nil {
+		return s.err
+	}
+	isNull := func(part string) bool { return parts[part] == nil || string(parts[part]) == "null" }
+	if !isNull("method") {
+		method := newScanner(parts["method"], nil)
+		if r.Method = method.text(); method.err != nil {
+			return method.err
+		}
+		c.body = parts["params"]
+		if !isNull("id") {
+			c.asked, r.Seq = parts["id"], 1
+		}
+		return nil
+	}
+	if response.Seq, err = strconv.ParseUint(string(parts["id"]), 10, 64); err != nil {
+		return fmt.Errorf("an answer to nothing: %w", err)
+	}
+	c.body = parts["result"]
+	switch {
+	case !isNull("error"):
+		if response.Error = string(parts["error"]); response.Error[0] == '"' {
+			response.Error = newScanner(parts["error"], nil).text()
+		}
+	case isNull("result"):
+		response.Error = "an answer without a result"
+	}
+	return nil
+}
+
+// ReadRequestBody gives the parameters.
+func (c *codec) ReadRequestBody(into any) error { return c.give(into) }
+
+// ReadResponseBody gives the result.
+func (c *codec) ReadResponseBody(into any) error { return c.give(into) }
+
+// give gives the body of the last message: as it is to what takes JSON itself.
+func (c *codec) give(into any) error {
+	body := c.body
+	c.body = nil
+	switch into := into.(type) {
+	case nil:
+		return nil
+	case *json.RawMessage:
+		*into = body
+		return nil
+	case *[]json.RawMessage:
+		s := newScanner(body, nil)
+		s.array(func() { *into = append(*into, s.raw()) })
+		return s.err
+	case json.Unmarshaler:
+		return into.UnmarshalJSON(body)
+	}
+	return json.Unmarshal(body, into)
+}
+
+// WriteRequest asks the server.
+func (c *codec) WriteRequest(r *rpc2.Request, params any) error {
+	if params == nil {
+		params = []any{}
+	}
+	return c.write(request{Method: r.Method, Params: params, ID: r.Seq})
+}
+
+// WriteResponse answers the server's last request.
+func (c *codec) WriteResponse(r *rpc2.Response, result any) error {
+	if r.Error != "" {
+		return c.write(reply{Error: r.Error, ID: c.asked})
+	}
+	return c.write(reply{Result: result, ID: c.asked})
+}
+
+// write sends a message at once, so that others may write too.
+func (c *codec) write(m any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(m); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(b.Bytes())
+	return err
+}
+
+func (c *codec) Close() error { return c.conn.Close() }
+
+var _ rpc2.Codec = (*codec)(nil)

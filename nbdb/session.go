@@ -1,0 +1,110 @@
+package nbdb
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/cenkalti/rpc2"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+var (
+	errClosed    = errors.New("the server has closed the connection")
+	errNotLeader = errors.New("the server is not the leader of its cluster")
+	errNoCluster = errors.New("the server has lost its cluster")
+)
+
+// session is a connection to one server of a database. It ends when the server
+// closes it or, where only the leader will do, is the leader no more.
+//
+// It is not libovsdb's client since a connection that breaks while that one is
+// at the end of Connect brings the program down: the goroutine that cleans up
+// is started before those that it waits for are counted, and takes the cache
+// away that they, or the watch for the leader, go on to use. Besides, that
+// watch is never ended.
+type session struct {
+	remote, database string
+	schema           ovsdb.DatabaseSchema
+	rpc              *rpc2.Client
+	ended            context.Context // its cause says why
+	end              context.CancelCauseFunc
+}
+
+// openSession opens a session with a remote as parseRemotes returns it.
+func openSession(ctx context.Context, remote, database string, leaderOnly bool, config *tls.Config) (*session, error) {
+	conn, err := dialRemote(ctx, remote, config)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{remote: remote, database: database}
+	s.ended, s.end = context.WithCancelCause(context.Background())
+	// Closing the connection ends a read or a write that hangs.
+	context.AfterFunc(s.ended, func() { _ = conn.Close() })
+	defer context.AfterFunc(ctx, func() { s.end(ctx.Err()) })()
+	if err := s.begin(ctx, conn, leaderOnly); err != nil {
+		s.end(err)
+		return nil, context.Cause(s.ended)
+	}
+	return s, nil
+}
+
+func (s *session) begin(ctx context.Context, conn net.Conn, leaderOnly bool) error {
+	server := heeded(s.end, (&membership{leaderOnly: leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
+	s.rpc = serve(conn, s.end, map[string]*updates{monitorOfServer: server})
+	var names []string
+	if err := s.call(ctx, "list_dbs", nil, &names); err != nil {
+		return err
+	}
+	if !slices.Contains(names, s.database) {
+		return fmt.Errorf("target database %s not found", s.database)
+	}
+	if err := s.call(ctx, "get_schema", []any{s.database}, &s.schema); err != nil {
+		return err
+	}
+	if !leaderOnly {
+		return nil
+	}
+	return s.call(ctx, "monitor_cond", []any{serverDatabase, monitorOfServer, membershipRequest(s.database)}, server)
+}
+
+// call asks the server. It doesn't heed ctx while the request is sent.
+func (s *session) call(ctx context.Context, method string, args, reply any) error {
+	err := s.rpc.CallWithContext(ctx, method, args, reply)
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ended); cause != nil {
+		return cause
+	}
+	if ctx.Err() == nil && s.broken() {
+		return errClosed
+	}
+	return err
+}
+
+// Transact carries out operations.
+func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) ([]result, error) {
+	var raw json.RawMessage
+	if err := s.call(ctx, "transact", transaction(s.database, ops), &raw); err != nil {
+		return nil, err
+	}
+	return readResults(raw)
+}
+
+// broken tells whether the session has ended.
+func (s *session) broken() bool {
+	select {
+	case <-s.rpc.DisconnectNotify():
+		return true
+	default:
+		return s.ended.Err() != nil
+	}
+}
+
+// close ends the session and its calls.
+func (s *session) close() { s.end(errLost) }

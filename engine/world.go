@@ -77,7 +77,7 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 		{Table: nbdb.TableLogicalSwitch, Columns: names},
 		{Table: nbdb.TableLogicalRouter, Columns: names},
 	}
-	queries = append(queries, nameQueries(s.ports)...)
+	queries = append(queries, e.elsewhere(s, nameQueries(s.ports))...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
 			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
@@ -112,6 +112,25 @@ func nameQueries(ports []string) []nbdb.Query {
 	}
 	for _, n := range ports {
 		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+	}
+	return queries
+}
+
+// elsewhere cuts queries for the names of all ports down to the ports that are
+// not read anyway, where that can be said: those of others, and of other VPCs.
+func (e *Engine) elsewhere(s scope, queries []nbdb.Query) []nbdb.Query {
+	last := len(queries) - 1
+	if last < 0 || queries[last].Where != nil {
+		return queries
+	}
+	one := !s.all && len(s.vpcs) == 1
+	if one {
+		vpcs := queries[last]
+		vpcs.Excludes = map[string]string{translate.KeyVPC: s.vpcs[0]}
+		queries = append(queries, vpcs)
+	}
+	if one || s.all || len(s.vpcs) > manyVPCs {
+		queries[last].Excludes = map[string]string{translate.KeyOwner: e.Owner}
 	}
 	return queries
 }
@@ -154,11 +173,15 @@ func newWorld(owner string, s scope, state *nbdb.State) (*world, error) {
 			}
 		}
 	}
-	parsed := w.readPrincipals(owned)
+	all := make([]stored, len(owned))
+	sideBySide(len(owned), func(i int) { all[i] = readStored(owned[i]) })
+	for i, r := range owned {
+		w.readPrincipal(r, all[i])
+	}
 	for _, r := range owned {
 		w.assign(r)
 	}
-	w.readCopies(owned, parsed)
+	w.readCopies(owned)
 	w.readExpectations(owned)
 	return w, nil
 }
@@ -199,38 +222,39 @@ func principal(r nbdb.Row) (*model.Resource, error) {
 	return res, nil
 }
 
-// readPrincipals reads the resources that rows store, and gives those of
-// attachments by the text of their spec.
-func (w *world) readPrincipals(owned []nbdb.Row) map[string]*model.Resource {
-	resources, errs := make([]*model.Resource, len(owned)), make([]error, len(owned))
-	sideBySide(len(owned), func(i int) { resources[i], errs[i] = principal(owned[i]) })
-	attachments := map[string]*model.Resource{}
-	for i, r := range owned {
-		w.readPrincipal(r, resources[i], errs[i])
-		if res := resources[i]; res != nil && res.Kind == model.KindAttachment {
-			attachments[r.IDs()[translate.KeySpec]] = res
-		}
+// stored is what a row stores: a resource, or nothing.
+type stored struct {
+	resource *model.Resource
+	err      error
+	edited   bool // it does not fit its digest: somebody edited it by hand
+}
+
+func readStored(r nbdb.Row) stored {
+	res, err := principal(r)
+	if res == nil {
+		return stored{err: err}
 	}
-	return attachments
+	ids := r.IDs()
+	return stored{resource: res, edited: ids[translate.KeyDigest] != translate.Digest([]byte(ids[translate.KeySpec]), res.Manager)}
 }
 
 // readPrincipal notes the resource that a row stores, if it stores one.
-func (w *world) readPrincipal(r nbdb.Row, res *model.Resource, err error) {
-	if err != nil {
-		w.unread = append(w.unread, unreadable{r, err})
+func (w *world) readPrincipal(r nbdb.Row, s stored) {
+	if s.err != nil {
+		w.unread = append(w.unread, unreadable{r, s.err})
 	}
-	if res == nil {
+	if s.resource == nil {
 		return
 	}
-	id := res.ID()
+	id := s.resource.ID()
 	if _, twice := w.resources[id]; twice {
 		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
 		return
 	}
-	w.resources[id] = res
+	w.resources[id] = s.resource
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
-	w.edited[id] = w.digests[id] != translate.Digest([]byte(r.IDs()[translate.KeySpec]), res.Manager)
+	w.edited[id] = s.edited
 }
 
 // assign finds out to which resource a row belongs.
@@ -266,21 +290,16 @@ func (w *world) resourceOf(r nbdb.Row) (model.ID, bool) {
 }
 
 // readCopies finds the resources whose principal row somebody deleted or
-// edited: their second copies are still there. Of attachments most copies have
-// been parsed already, as what a row stores.
-func (w *world) readCopies(owned []nbdb.Row, parsed map[string]*model.Resource) {
+// edited: their second copies are still there.
+func (w *world) readCopies(owned []nbdb.Row) {
 	add := func(kind model.Kind, manager, request, spec string) {
-		var res *model.Resource
-		if same := parsed[spec]; same != nil && kind == same.Kind {
-			copied := *same
-			res = &copied
-		} else if fresh, err := model.ParseStored(kind, []byte(spec)); err == nil {
-			res = fresh
-		} else {
+		res, err := model.ParseStored(kind, []byte(spec))
+		if err != nil {
 			return
 		}
 		res.Manager, res.Request = manager, request
 		switch id := res.ID(); {
+		case (w.resources[id] == nil || w.edited[id]) && res.Check().HasErrors():
 		case w.resources[id] == nil:
 			w.lost = append(w.lost, res)
 		case w.edited[id]:

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // wish is what an operation wants of the database.
@@ -32,6 +34,7 @@ type desire struct {
 	found     model.Diagnostics
 	reckoning reckoning
 	judging   judging
+	now       translate.Context // of what is stored
 }
 
 // before is a resource as it is stored, or as its second copy says.
@@ -66,6 +69,13 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	e.allocate(d, attempt)
 	d.found = append(d.found, model.Check(sorted(d.resources), w.before, func(string) bool { return true })...)
 	return d
+}
+
+// follows tells whether the rows of a resource are as they have to be for what
+// is stored, so that they change only with another resource.
+func (d *desire) follows(c *change) bool {
+	stored, err := translate.Fragment(c.before, d.now)
+	return err == nil && nbdb.Diff(c.have, stored).Empty()
 }
 
 // asInput is a copy that checks take for input: one with a source.

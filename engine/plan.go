@@ -233,7 +233,8 @@ type change struct {
 func (d *desire) touched() (map[string][]*change, error) {
 	out := map[string][]*change{}
 	w := d.world
-	now, then := w.context(w.resources), w.context(d.resources)
+	then := w.context(d.resources)
+	d.now = w.context(w.resources)
 	seen := map[model.ID]bool{}
 	structural := map[string]bool{}
 	add := func(c *change) {
@@ -262,7 +263,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 			continue
 		}
 		if moved.vpcs[vpcOf(r.ID())] {
-			if same, err := sameFragment(r, now, then); err != nil {
+			if same, err := sameFragment(r, d.now, then); err != nil {
 				return nil, err
 			} else if same {
 				continue
@@ -362,7 +363,7 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	moved := movedRows(d, changes, whole)
 	var active []*change
 	for _, c := range changes {
-		if rc, ok := report(c, moved[c.id]); ok {
+		if rc, ok := d.report(c, moved[c.id]); ok {
 			part.Changes = append(part.Changes, rc)
 			active = append(active, c)
 		}
@@ -428,7 +429,7 @@ func movedRows(d *desire, changes []*change, p nbdb.Plan) map[model.ID]bool {
 }
 
 // report is a change in the user's terms; ok is false when there is none.
-func report(c *change, moved bool) (ResourceChange, bool) {
+func (d *desire) report(c *change, moved bool) (ResourceChange, bool) {
 	rc := ResourceChange{Kind: c.id.Kind, VPC: c.id.VPC, Name: c.id.Name}
 	switch {
 	case c.after == nil:
@@ -445,7 +446,7 @@ func report(c *change, moved bool) (ResourceChange, bool) {
 			rc.Action = Change
 		case !moved:
 			return rc, false
-		case c.input:
+		case c.input && !d.follows(c):
 			rc.Action = Repair
 		default:
 			rc.Action = Follow

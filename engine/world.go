@@ -152,7 +152,7 @@ func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 		{Table: nbdb.TableLogicalSwitch, Columns: names},
 		{Table: nbdb.TableLogicalRouter, Columns: names},
 	}
-	queries = append(queries, nameQueries(s.puts)...)
+	queries = append(queries, e.elsewhere(s, nameQueries(s.puts))...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
 			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
@@ -197,6 +197,25 @@ func nameQueries(puts []*model.Resource) []nbdb.Query {
 	}
 	for _, n := range ports {
 		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+	}
+	return queries
+}
+
+// elsewhere cuts queries for the names of all ports down to the ports that are
+// not read anyway, where that can be said: those of others, and of other VPCs.
+func (e *Engine) elsewhere(s scope, queries []nbdb.Query) []nbdb.Query {
+	last := len(queries) - 1
+	if last < 0 || queries[last].Where != nil {
+		return queries
+	}
+	one := !s.all && len(s.vpcs) == 1
+	if one {
+		vpcs := queries[last]
+		vpcs.Excludes = map[string]string{translate.KeyVPC: s.vpcs[0]}
+		queries = append(queries, vpcs)
+	}
+	if one || s.all || len(s.vpcs) > manyVPCs {
+		queries[last].Excludes = map[string]string{translate.KeyOwner: e.Owner}
 	}
 	return queries
 }
@@ -421,6 +440,7 @@ func (w *world) readCopy(id model.ID, manager, request, spec string) {
 	}
 	res.Manager, res.Request = manager, request
 	switch id := res.ID(); {
+	case res.Check().HasErrors():
 	case w.resources[id] == nil:
 		w.lost = append(w.lost, res)
 	case w.edited[id]:

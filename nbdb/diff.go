@@ -111,49 +111,51 @@ func deleteOf(r Row) RowChange {
 }
 
 func updateOf(have, want Row) (RowChange, bool) {
-	var columns []ColumnChange
+	c := changeOf(Update, want)
 	h := reflect.ValueOf(have).Elem()
 	owned(want, func(f field, w reflect.Value) {
 		if f.same(h, w) {
-			return // of most columns: without a copy of their values
+			return
 		}
 		was, is := f.get(h), f.get(w)
 		if f.column == columnExternalIDs {
 			was, is = ownKeys(was.(map[string]string), is.(map[string]string))
 		}
 		if !equalValues(was, is) {
-			columns = append(columns, ColumnChange{Column: f.column, Old: was, New: is})
+			c.Columns = append(c.Columns, ColumnChange{Column: f.column, Old: was, New: is})
 		}
 	})
-	if len(columns) == 0 {
-		return RowChange{}, false
-	}
-	c := changeOf(Update, want)
-	c.Columns = columns
-	return c, true
+	return c, len(c.Columns) > 0
 }
 
-// same tells whether two rows certainly have the same value.
+// same tells cheaply whether a column of two rows is the same; false does not
+// mean that it isn't.
 func (f field) same(a, b reflect.Value) bool {
-	a, b = a.Field(f.index), b.Field(f.index)
+	x, y := a.Field(f.index), b.Field(f.index)
 	switch f.kind {
-	case kindMap:
-		return maps.Equal(*a.Addr().Interface().(*map[string]string), *b.Addr().Interface().(*map[string]string))
+	case kindString:
+		return x.String() == y.String()
+	case kindInt:
+		return x.Int() == y.Int()
+	case kindBool:
+		return x.Bool() == y.Bool()
 	case kindSet:
-		if a.Len() != b.Len() {
+		if x.Len() != y.Len() {
 			return false
 		}
-		for i := range a.Len() {
-			if a.Index(i).String() != b.Index(i).String() {
+		for i := range x.Len() {
+			if x.Index(i).String() != y.Index(i).String() {
 				return false
 			}
 		}
 		return true
+	case kindMap:
+		return maps.Equal(x.Interface().(map[string]string), y.Interface().(map[string]string))
 	}
-	if f.optional() {
-		return !a.IsNil() && !b.IsNil() && a.Elem().Equal(b.Elem()) || a.IsNil() && b.IsNil()
+	if x.IsNil() || y.IsNil() {
+		return x.IsNil() && y.IsNil()
 	}
-	return a.Equal(b)
+	return x.Elem().Equal(y.Elem())
 }
 
 // ownKeys are those of our keys whose values differ.

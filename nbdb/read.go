@@ -14,6 +14,7 @@ import (
 type Query struct {
 	Table    string
 	Includes map[string]string // pairs that external_ids hold
+	Excludes map[string]string // pairs of which external_ids hold none
 	Where    map[string]any    // columns with exactly these values, in canonical form
 	Match    string            // a column of references that includes Ref
 	Ref      UUID
@@ -46,6 +47,9 @@ func (q Query) operation(s *Schema, t *rowType) (ovsdb.Operation, error) {
 	}
 	if len(q.Includes) > 0 {
 		op.Where = append(op.Where, includes(columnExternalIDs, wireMap(q.Includes)))
+	}
+	if len(q.Excludes) > 0 {
+		op.Where = append(op.Where, ovsdb.Condition{Column: columnExternalIDs, Function: ovsdb.ConditionExcludes, Value: wireMap(q.Excludes)})
 	}
 	return op, nil
 }

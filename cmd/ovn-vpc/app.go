@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,9 +103,22 @@ func (a *app) action(do func(ctx context.Context, cmd *cobra.Command, args []str
 		if err := a.flags.check(); err != nil {
 			return err
 		}
+		a.collectSeldom()
 		ctx, cancel := context.WithTimeout(cmd.Context(), a.flags.timeout)
 		defer cancel()
 		return do(ctx, cmd, args)
+	}
+}
+
+// collectSeldom lets a command that is soon over have more garbage before it
+// collects it, unless the environment says how much (Go's package runtime).
+func (a *app) collectSeldom() {
+	const percent, limit = 400, 2 << 30
+	if a.getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if a.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
 	}
 }
 

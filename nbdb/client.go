@@ -48,6 +48,8 @@ type Client struct {
 	conn   ovsclient.Client
 	gone   chan struct{} // closed when conn is no longer the client's
 	schema *Schema
+	heard  context.Context // ended while those who follow find nobody who answers
+	hush   context.CancelCauseFunc
 }
 
 // Dial connects to the first remote that answers, within ctx's deadline.
@@ -85,6 +87,7 @@ func New(o Options) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	c.heard, c.hush = context.WithCancelCause(context.Background())
 	return c, nil
 }
 
@@ -127,20 +130,68 @@ func (c *Client) drop(conn ovsclient.Client) {
 	}
 }
 
-// connected is the connection, made anew where there is none.
+// errSilent says that calls need not wait: somebody else does.
+var errSilent = errors.New("no server answers; it is tried again and again")
+
+// silent notes that the server at remote, or with "" none of them, answers: calls
+// that wait for it end, and others fail at once, until one is heard of again.
+func (c *Client) silent(remote string) {
+	conn, _ := c.current()
+	if conn != nil {
+		if endpoint := conn.CurrentEndpoint(); endpoint != "" && endpoint != remote {
+			return // another has been found meanwhile
+		}
+	}
+	c.mu.Lock()
+	c.hush(errSilent)
+	c.mu.Unlock()
+	c.drop(conn)
+}
+
+// speaks notes that a server answers, or that nobody knows.
+func (c *Client) speaks() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard.Err() != nil {
+		c.heard, c.hush = context.WithCancelCause(context.Background())
+	}
+}
+
+// connected is the connection, made anew where there is none. It fails as soon
+// as those who follow know that no server answers.
 func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, error) {
+	c.mu.Lock()
+	heard := c.heard
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(heard, func() { cancel(context.Cause(heard)) })()
+	if cause := context.Cause(heard); cause != nil {
+		cancel(cause) // the function above may be late
+	}
+	return c.reach(ctx)
+}
+
+// reach is connected for those who follow.
+func (c *Client) reach(ctx context.Context) (ovsclient.Client, *Schema, error) {
+	unreachable := func(err error) error {
+		return &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
+	}
+	if ctx.Err() != nil {
+		return nil, nil, unreachable(context.Cause(ctx))
+	}
 	select {
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-ctx.Done():
-		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())}
+		return nil, nil, unreachable(context.Cause(ctx))
 	}
 	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
 		return conn, schema, nil
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
-		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
+		return nil, nil, unreachable(err)
 	}
 	schema := &Schema{db: conn.Schema()}
 	c.swap(conn, schema)
@@ -159,7 +210,7 @@ func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
 			if before != nil {
 				err = before // it says more than that the time is up
 			}
-			return nil, fmt.Errorf("%w (%w)", err, ctx.Err())
+			return nil, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 		}
 		if !electing {
 			return nil, err

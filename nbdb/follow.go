@@ -17,7 +17,7 @@ import (
 
 const (
 	// followTimeout is how long it may take to find a server to follow.
-	followTimeout = 30 * time.Second
+	followTimeout = 10 * time.Second
 	// loadTimeout is how long it may take until all rows are there.
 	loadTimeout = 2 * time.Minute
 	// followPatience is how long a server that is followed may be silent. It is
@@ -53,25 +53,30 @@ type Sink interface {
 // after the last call of the sink; called again it starts anew. Each table may
 // have one query, with one condition. Every call has a connection of its own.
 //
+// Where it ends because nobody answers, all calls of the client fail at once
+// until it is called again and finds somebody, or ends for another reason.
+//
 // It doesn't use libovsdb's monitors: their cache drops events when it is
 // behind, and takes about twice the time and memory to load.
 func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error {
 	looking, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	conn, schema, err := c.connected(looking)
-	if err != nil {
-		return err
+	remote := ""
+	conn, schema, err := c.reach(looking)
+	if err == nil {
+		remote = conn.CurrentEndpoint()
+		if err = c.follow(ctx, looking, remote, schema, sink, queries); ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		err = fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
 	}
-	err = c.follow(ctx, looking, conn.CurrentEndpoint(), schema, sink, queries)
-	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		// The client does not notice as long as nobody asks it for something.
-		c.drop(conn)
-		err = fmt.Errorf("no answer: %w", err)
+	timeout := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if timeout && ctx.Err() == nil {
+		c.silent(remote)
+		return fmt.Errorf("no answer: %w", err)
 	}
-	return fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
+	c.speaks()
+	return err
 }
 
 // follow follows the server at remote, which is to answer while looking lasts.
@@ -114,6 +119,7 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 
 	err = rpc.CallWithContext(looking, "monitor_cond", []any{serverDatabase, monitorOfServer, membershipRequest(c.database)}, server)
 	if err == nil {
+		c.speaks()
 		loading, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
 		err = rpc.CallWithContext(loading, "monitor_cond", []any{c.database, monitorOfRows, requests}, rows)

@@ -80,6 +80,10 @@ test-compat: setup-compat bin/testsum ## database, pipeline and wire tests on OV
 		OVN_VPC_TEST_ROOT="$$OVN_VPC_CACHE/$$suite" $(call gotest,$(COMPAT)) || failed="$$failed $$suite"; \
 	done; [ -z "$$failed" ] || { echo "make test-compat: failed on$$failed" >&2; exit 1; }
 
+.PHONY: test-faults
+test-faults: setup bin/testsum ## the tests that kill writers and databases alone, COUNT of each fault, and what the audit of all committed states says
+	@$(call gotest,./test/audit/... ./test/faults/... -timeout 2h $(if $(COUNT),-cases $(COUNT)))
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w these:"$$'\n'"$$unformatted" >&2; exit 1; }

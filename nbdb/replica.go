@@ -176,6 +176,31 @@ func (t *rowType) amend(raw ovsdb.Row, row Row) error {
 	return nil
 }
 
+// Revise is a row of a table as one record of the database's log leaves it
+// (ovsdb(5), Transaction Record): columns is the JSON of its columns there, and
+// old is nil where it is new. With difference, columns of sets and maps tell what
+// differs, as in an update of a monitor. It is nil for a table of no row type.
+func Revise(old Row, table string, uuid UUID, columns []byte, difference bool) (Row, error) {
+	t, ok := rowTypes()[table]
+	if !ok {
+		return nil, nil
+	}
+	var raw ovsdb.Row
+	if err := json.Unmarshal(columns, &raw); err != nil {
+		return nil, fmt.Errorf("reading row %s of %s: %w", uuid, table, err)
+	}
+	if old != nil {
+		now := t.copy(old)
+		if difference {
+			return now, t.amend(raw, now)
+		}
+		return now, t.decode(raw, now)
+	}
+	now := reflect.New(t.typ).Interface().(Row)
+	raw[columnUUID] = ovsdb.UUID{GoUUID: string(uuid)}
+	return now, t.decode(raw, now)
+}
+
 // amended is a canonical value after a difference.
 func amended(old, difference any) any {
 	switch d := difference.(type) {

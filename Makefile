@@ -9,7 +9,7 @@ OVN_VPC_CACHE ?= $(HOME)/.cache/ovn-vpc
 export OVN_VPC_CACHE
 
 # Tests with hypervisors in network namespaces: for root alone.
-WIRE := ^$(MODULE)/(lab|test/(wire|scene|agent).*)$$
+WIRE := ^$(MODULE)/(lab|test/(wire|scene|agent|faults/nb).*)$$
 # Other OVN versions, by Debian's names: 25.03 and 26.03.
 SUITES := trixie sid
 # The tests whose OVN comes from lab/labtest run on every version.

@@ -45,8 +45,7 @@ type Client struct {
 	connecting chan struct{} // holds an element while somebody connects
 
 	mu     sync.Mutex // guards what follows
-	conn   ovsclient.Client
-	gone   chan struct{} // closed when conn is no longer the client's
+	conn   *connection
 	schema *Schema
 	heard  context.Context // ended while those who follow find nobody who answers
 	hush   context.CancelCauseFunc
@@ -60,7 +59,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := c.connected(ctx); err != nil {
+	if _, err := c.connected(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -92,7 +91,7 @@ func New(o Options) (*Client, error) {
 }
 
 // Close ends the connection.
-func (c *Client) Close() { c.swap(nil, nil) }
+func (c *Client) Close() { c.swap(nil) }
 
 // Schema is the schema of the server that was last connected to, nil before
 // the first.
@@ -102,104 +101,8 @@ func (c *Client) Schema() *Schema {
 	return c.schema
 }
 
-func (c *Client) current() (ovsclient.Client, *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conn, c.schema
-}
-
-// swap puts a connection in the place of the present one. Closing the old one
-// waits for calls that hang, so it goes on beside us.
-func (c *Client) swap(conn ovsclient.Client, schema *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		close(c.gone)
-		go c.conn.Close()
-	}
-	c.conn, c.gone = conn, make(chan struct{})
-	if schema != nil {
-		c.schema = schema
-	}
-}
-
-// drop forgets a connection that failed, unless another has replaced it.
-func (c *Client) drop(conn ovsclient.Client) {
-	if present, _ := c.current(); present == conn {
-		c.swap(nil, nil)
-	}
-}
-
-// errSilent says that calls need not wait: somebody else does.
-var errSilent = errors.New("no server answers; it is tried again and again")
-
-// silent notes that the server at remote, or with "" none of them, answers: calls
-// that wait for it end, and others fail at once, until one is heard of again.
-func (c *Client) silent(remote string) {
-	conn, _ := c.current()
-	if conn != nil {
-		if endpoint := conn.CurrentEndpoint(); endpoint != "" && endpoint != remote {
-			return // another has been found meanwhile
-		}
-	}
-	c.mu.Lock()
-	c.hush(errSilent)
-	c.mu.Unlock()
-	c.drop(conn)
-}
-
-// speaks notes that a server answers, or that nobody knows.
-func (c *Client) speaks() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.heard.Err() != nil {
-		c.heard, c.hush = context.WithCancelCause(context.Background())
-	}
-}
-
-// connected is the connection, made anew where there is none. It fails as soon
-// as those who follow know that no server answers.
-func (c *Client) connected(ctx context.Context) (ovsclient.Client, *Schema, error) {
-	c.mu.Lock()
-	heard := c.heard
-	c.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(heard, func() { cancel(context.Cause(heard)) })()
-	if cause := context.Cause(heard); cause != nil {
-		cancel(cause) // the function above may be late
-	}
-	return c.reach(ctx)
-}
-
-// reach is connected for those who follow.
-func (c *Client) reach(ctx context.Context) (ovsclient.Client, *Schema, error) {
-	unreachable := func(err error) error {
-		return &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
-	}
-	if ctx.Err() != nil {
-		return nil, nil, unreachable(context.Cause(ctx))
-	}
-	select {
-	case c.connecting <- struct{}{}:
-		defer func() { <-c.connecting }()
-	case <-ctx.Done():
-		return nil, nil, unreachable(context.Cause(ctx))
-	}
-	if conn, schema := c.current(); conn != nil && conn.CurrentEndpoint() != "" {
-		return conn, schema, nil
-	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return nil, nil, unreachable(err)
-	}
-	schema := &Schema{db: conn.Schema()}
-	c.swap(conn, schema)
-	return conn, schema, nil
-}
-
 // connect goes round the remotes until one takes us or there is no hope.
-func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
+func (c *Client) connect(ctx context.Context) (*connection, error) {
 	var before error // why the round before the present one failed
 	for {
 		conn, electing, err := c.round(ctx)
@@ -226,7 +129,7 @@ func (c *Client) connect(ctx context.Context) (ovsclient.Client, error) {
 // round tries each remote once. electing says whether one answered that it
 // is not the leader of its cluster, or one of several did not answer: then
 // another round may find one.
-func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing bool, err error) {
+func (c *Client) round(ctx context.Context) (conn *connection, electing bool, err error) {
 	var causes []string
 	for i, remote := range c.remotes {
 		conn, err := c.try(ctx, remote, len(c.remotes)-i)
@@ -247,7 +150,7 @@ func (c *Client) round(ctx context.Context) (conn ovsclient.Client, electing boo
 // try connects to one remote, the first of left that are still to be tried:
 // one that is silent may not use up the time of the others. The call runs
 // beside us since libovsdb doesn't heed the context everywhere.
-func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Client, error) {
+func (c *Client) try(ctx context.Context, remote string, left int) (*connection, error) {
 	if left > 1 {
 		timeout := remoteTimeout
 		if deadline, ok := ctx.Deadline(); ok {
@@ -280,7 +183,7 @@ func (c *Client) try(ctx context.Context, remote string, left int) (ovsclient.Cl
 		}
 		return nil, err
 	}
-	return conn, nil
+	return &connection{Client: conn, remote: remote, schema: &Schema{db: conn.Schema()}, gone: make(chan struct{})}, nil
 }
 
 // causeOf is an error of libovsdb without the layers that repeat the remote.
@@ -304,22 +207,21 @@ func causeOf(err error) string {
 // certainly nothing was sent. The call runs beside us since libovsdb writes
 // to the socket without heeding the context.
 func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []ovsdb.OperationResult, sent bool, err error) {
-	conn, schema, err := c.connected(ctx)
+	conn, err := c.connected(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	ops, err := build(schema)
+	ops, err := build(conn.schema)
 	if err != nil || len(ops) == 0 {
 		return nil, false, err
 	}
 	// The same is looked at in Transact, whose error looks like a lost answer.
-	if !schema.db.ValidateOperations(ops...) {
+	if !conn.schema.db.ValidateOperations(ops...) {
 		return nil, false, fmt.Errorf("the schema of %s has no such tables or columns as the operations name", c.database)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	gone := c.lost(conn)
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan answer, 1)
 	go func() {
@@ -333,14 +235,14 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 		if a.err != nil {
 			c.drop(conn)
 		}
-	case <-gone:
+	case <-conn.gone:
 		cancel()
 		a.err = errLost
 	case <-ctx.Done():
 		a.err = ctx.Err()
 		go func() {
 			defer cancel()
-			c.outlive(conn, gone, done)
+			c.outlive(conn, done)
 		}()
 	}
 	if a.err != nil {
@@ -361,21 +263,9 @@ type answer struct {
 // errLost says that a connection was given up while a call was under way.
 var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
 
-// lost is closed when a connection is no longer the client's.
-func (c *Client) lost(conn ovsclient.Client) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == conn {
-		return c.gone
-	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
-}
-
 // outlive waits for an answer that its caller no longer wants. Others use the
 // connection too: only a server that stays silent loses it.
-func (c *Client) outlive(conn ovsclient.Client, gone <-chan struct{}, done <-chan answer) {
+func (c *Client) outlive(conn *connection, done <-chan answer) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	select {
@@ -383,7 +273,7 @@ func (c *Client) outlive(conn ovsclient.Client, gone <-chan struct{}, done <-cha
 		if a.err == nil {
 			return
 		}
-	case <-gone:
+	case <-conn.gone:
 		return
 	case <-timer.C:
 	}

@@ -85,7 +85,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 	all := strings.Join(remotes, ",")
 	c := dial(t, Options{Remotes: all})
-	require.Equal(t, leaderOf(t, servers).remote(), c.conn.CurrentEndpoint())
+	require.Equal(t, leaderOf(t, servers).remote(), c.current().remote)
 	row := func(n int) Fragment {
 		return Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
 	}
@@ -95,7 +95,7 @@ func TestClusterFailover(t *testing.T) {
 	old := leaderOf(t, servers)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
 	persist(t, c, row(2))
-	require.NotEqual(t, old.remote(), c.conn.CurrentEndpoint())
+	require.NotEqual(t, old.remote(), c.current().remote)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
 
 	leaderOf(t, servers).stop()
@@ -126,5 +126,40 @@ func TestFollowerIsNotLeader(t *testing.T) {
 		_, err := Dial(ctx, Options{Remotes: s.remote(), LeaderOnly: true})
 		cancel()
 		require.ErrorContains(t, err, "not the leader of its cluster")
+	}
+}
+
+// A leader that loses its cluster answers nothing that was asked of it before:
+// calls end all the same, by what it says of itself.
+func TestCallsEndWithTheLead(t *testing.T) {
+	servers := startCluster(t)
+	var remotes []string
+	for _, s := range servers {
+		remotes = append(remotes, s.remote())
+	}
+	for n, several := range []bool{true, false} {
+		leader := leaderOf(t, servers)
+		c := dial(t, Options{Remotes: strings.Join(remotes, ",")})
+		if !several {
+			c = dial(t, Options{Remotes: leader.remote()})
+			(&follower{t: t}).follow(c, Query{Table: TableLogicalSwitch}) // tells
+		}
+		for _, s := range servers {
+			if s != leader {
+				require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+			}
+		}
+		row := Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n + 1), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
+		_, err := c.Commit(testContext(t), Diff(Fragment{}, row), false)
+		var unknown *UnknownOutcomeError
+		require.ErrorAs(t, err, &unknown)
+		require.ErrorIs(t, err, errLost)
+		for _, s := range servers {
+			if s != leader {
+				require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
+			}
+		}
+		leader = leaderOf(t, servers)
+		require.Eventually(t, func() bool { return strings.Contains(leader.status(), "Status: cluster member") }, time.Minute, 50*time.Millisecond)
 	}
 }

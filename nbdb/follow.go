@@ -62,11 +62,14 @@ func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error 
 	looking, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
 	remote := ""
-	conn, schema, err := c.reach(looking)
+	conn, err := c.reach(looking)
 	if err == nil {
-		remote = conn.CurrentEndpoint()
-		if err = c.follow(ctx, looking, remote, schema, sink, queries); ctx.Err() != nil {
+		remote = conn.remote
+		if err = c.follow(ctx, looking, remote, conn.schema, sink, queries); ctx.Err() != nil {
 			err = ctx.Err()
+		}
+		if errors.Is(err, errAlone) {
+			c.drop(conn)
 		}
 		err = fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
 	}
@@ -79,7 +82,8 @@ func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error 
 	return err
 }
 
-// follow follows the server at remote, which is to answer while looking lasts.
+// follow follows the server at remote, which is to answer while looking lasts:
+// without queries only what it says about itself.
 func (c *Client) follow(ctx, looking context.Context, remote string, schema *Schema, sink Sink, queries []Query) error {
 	requests, err := monitorRequests(schema, queries)
 	if err != nil {
@@ -105,7 +109,13 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 		})
 		return &taking
 	}
-	server := heed((&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
+	member := &membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}
+	server := heed(func(data []byte) error {
+		if len(queries) == 0 {
+			conn.patience = c.patience
+		}
+		return member.update(data)
+	})
 	kept := &replica{sink: sink, rows: NewState()}
 	rows := heed(func(data []byte) error {
 		conn.patience = c.patience // this is the goroutine that reads
@@ -120,6 +130,8 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	err = rpc.CallWithContext(looking, "monitor_cond", []any{serverDatabase, monitorOfServer, membershipRequest(c.database)}, server)
 	if err == nil {
 		c.speaks()
+	}
+	if err == nil && len(queries) > 0 {
 		loading, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
 		err = rpc.CallWithContext(loading, "monitor_cond", []any{c.database, monitorOfRows, requests}, rows)
@@ -214,6 +226,9 @@ func membershipRequest(database string) map[string][]monitorRequest {
 		Where: []ovsdb.Condition{{Column: "name", Function: ovsdb.ConditionEqual, Value: database}}}}}
 }
 
+// errAlone says that a server can't tell what is true: it will answer nothing.
+var errAlone = errors.New("the server has lost its cluster")
+
 // update fails where the server is no longer to be believed.
 func (m *membership) update(data []byte) error {
 	err := eachUpdate(data, func(_ string, _ UUID, kind string, raw ovsdb.Row) error {
@@ -227,7 +242,7 @@ func (m *membership) update(data []byte) error {
 	case err != nil:
 		return err
 	case !m.database.Connected:
-		return errors.New("the server has lost its cluster")
+		return errAlone
 	case m.leaderOnly && m.database.Model == "clustered" && !m.database.Leader:
 		return errors.New("the server is not the leader of its cluster")
 	}

@@ -139,7 +139,7 @@ func TestCallsEndWithTheServer(t *testing.T) {
 
 func TestFollowTalksToTheServer(t *testing.T) {
 	s := startServer(t, packagedSchema)
-	_, schema, err := s.dial().connected(testContext(t))
+	conn, err := s.dial().connected(testContext(t))
 	require.NoError(t, err)
 	follow := func(first string) (*follower, <-chan string, <-chan error) {
 		remote, answers := startBetween(t, s, first)
@@ -148,7 +148,7 @@ func TestFollowTalksToTheServer(t *testing.T) {
 		c.patience = time.Minute
 		ctx := testContext(t)
 		f, end := &follower{t: t, rows: NewState()}, make(chan error, 1)
-		go func() { end <- c.follow(ctx, ctx, remote, schema, f, []Query{{Table: TableLogicalSwitch}}) }()
+		go func() { end <- c.follow(ctx, ctx, remote, conn.schema, f, []Query{{Table: TableLogicalSwitch}}) }()
 		return f, answers, end
 	}
 	f, answers, _ := follow(`{"method":"echo","params":["are you there"],"id":"q"}`)

@@ -115,7 +115,7 @@ func (c *Client) ownChassis(ctx context.Context, name string) (uuid UUID, old bo
 // begin opens the connection to the server that the client has, and monitors
 // in one call: a second monitor would make libovsdb lose its copy.
 func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, changed func()) error {
-	present, _ := c.current()
+	present := c.current()
 	if present == nil {
 		return ovsclient.ErrNotConnected
 	}
@@ -127,11 +127,7 @@ func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, c
 	if err != nil {
 		return fmt.Errorf("preparing the client: %w", err)
 	}
-	remote := present.CurrentEndpoint()
-	if remote == "" {
-		return ovsclient.ErrNotConnected
-	}
-	conn, err := ovsclient.NewOVSDBClient(tables, ovsclient.WithEndpoint(remote), ovsclient.WithTLSConfig(c.tls))
+	conn, err := ovsclient.NewOVSDBClient(tables, ovsclient.WithEndpoint(present.remote), ovsclient.WithTLSConfig(c.tls))
 	if err != nil {
 		return fmt.Errorf("preparing the client: %w", err)
 	}

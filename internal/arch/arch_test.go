@@ -53,6 +53,7 @@ func rooms() map[string][]string {
 		"hack":              {"lab", "lab/scene"},
 		"test":              {},
 		"test/program":      {},
+		"test/mirror":       {"client", "engine", "model"},
 		"test/audit":        {"model", "nbdb", "translate"},
 		"test/faults":       {"test/audit"},
 		"examples":          {},

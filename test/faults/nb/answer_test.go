@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,4 +70,23 @@ func TestAnswerCut(t *testing.T) {
 	require.NoError(t, err)
 	s.healthy()
 	faults.Audit(t, tried, database(box.Dir(), "nb"))
+}
+
+// Connections that break anywhere, again and again, answers and monitors alike,
+// cost time and nothing else.
+func TestConnectionsCut(t *testing.T) {
+	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
+	p := newProxy(t, strings.TrimPrefix(box.NB(), "unix:"))
+	s := newStage(t, p.remote())
+	s.found()
+	l := s.begin()
+	for range testflag.Cases(5) {
+		p.spoil(100_000) // of which the schema is 20,000
+		<-time.After(2 * time.Second)
+		p.spoil(0)
+		s.serves(t.Context())
+	}
+	cuts := p.done()
+	l.end(box.NBCtl)
+	faults.Audit(t, cuts, database(box.Dir(), "nb"))
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"sync"
@@ -21,6 +23,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	after int // bytes of the answer to the next transaction that writes; -1: pass it
+	worst int // connections break by chance, after so many bytes at most; 0: they don't
 	cuts  int
 }
 
@@ -50,6 +53,30 @@ func (p *proxy) cut(after int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.after = after
+}
+
+// spoil breaks all connections from now on, each after so many bytes at most,
+// until it is called with 0.
+func (p *proxy) spoil(worst int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.worst = worst
+}
+
+// lasts is after how many bytes a connection breaks.
+func (p *proxy) lasts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.worst == 0 {
+		return math.MaxInt
+	}
+	return rand.IntN(p.worst)
+}
+
+func (p *proxy) broken() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts++
 }
 
 // done tells how often a connection was broken, and stops to wait for one.
@@ -91,12 +118,18 @@ func (p *proxy) pass(client net.Conn) {
 			return raw
 		})
 	}()
-	cut := answer{}
+	cut, left := answer{}, p.lasts()
 	messages(server, client, func(m message, raw []byte) []byte {
 		select {
 		case cut = <-doomed:
 		default:
 		}
+		if left < len(raw) {
+			_, _ = client.Write(raw[:left])
+			p.broken()
+			return nil
+		}
+		left -= len(raw)
 		if m.Method != "" || cut.id == "" || string(m.ID) != cut.id {
 			return raw
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -232,6 +233,9 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	var a answer
 	select {
 	case a = <-done:
+		if a.err == nil && c.leaderOnly && refused(a.results) {
+			a.err = conn.stands(ctx)
+		}
 		if a.err != nil {
 			c.drop(conn)
 		}
@@ -252,6 +256,11 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))
 	}
 	return a.results, true, nil
+}
+
+// refused tells whether an operation or the commit failed.
+func refused(results []ovsdb.OperationResult) bool {
+	return slices.ContainsFunc(results, func(r ovsdb.OperationResult) bool { return r.Error != "" })
 }
 
 // answer is what the server said to a transaction.

@@ -2,11 +2,14 @@ package nbdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -154,6 +157,10 @@ func TestCallsEndWithTheLead(t *testing.T) {
 		var unknown *UnknownOutcomeError
 		require.ErrorAs(t, err, &unknown)
 		require.ErrorIs(t, err, errLost)
+		if !several { // what it still has may be out of date
+			_, err = c.Read(testContext(t), Query{Table: TableLogicalSwitch})
+			require.ErrorIs(t, err, errSilent)
+		}
 		for _, s := range servers {
 			if s != leader {
 				require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
@@ -161,5 +168,74 @@ func TestCallsEndWithTheLead(t *testing.T) {
 		}
 		leader = leaderOf(t, servers)
 		require.Eventually(t, func() bool { return strings.Contains(leader.status(), "Status: cluster member") }, time.Minute, 50*time.Millisecond)
+		followAgain(t, c, Query{Table: TableLogicalSwitch}).sees(c, Query{Table: TableLogicalSwitch})
 	}
+}
+
+// startDeposed is a proxy in front of a server that carries transactions out,
+// says that it has refused them, and hangs up at the next message: as a leader
+// may that has lost the lead in the middle of one.
+func startDeposed(t *testing.T, s *server) (remote string) {
+	path := filepath.Join(newDir(t), "d.sock")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	between := func(client, server net.Conn) {
+		defer client.Close()
+		defer server.Close()
+		var deposed atomic.Bool
+		go func() {
+			defer client.Close()
+			for d := json.NewDecoder(client); ; {
+				var message json.RawMessage
+				if d.Decode(&message) != nil || deposed.Load() {
+					return
+				}
+				_, _ = server.Write(message)
+			}
+		}()
+		for d := json.NewDecoder(server); ; {
+			var message map[string]any
+			if d.Decode(&message) != nil {
+				return
+			}
+			refuse := false
+			results, _ := message["result"].([]any)
+			for _, result := range results {
+				fields, _ := result.(map[string]any)
+				refuse = refuse || fields["count"] != nil
+			}
+			if refuse {
+				deposed.Store(true)
+				clear(results)
+				results[0] = map[string]any{"error": timedOut, "details": "the row is not as it was"}
+			}
+			if json.NewEncoder(client).Encode(message) != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if server, err := net.Dial("unix", s.dir+"/db.sock"); err == nil {
+				go between(client, server)
+			}
+		}
+	}()
+	return "unix:" + path
+}
+
+func TestRefusalOfADeposedLeader(t *testing.T) {
+	s := startServer(t, packagedSchema)
+	commit(t, s.dial(), Diff(Fragment{}, counting(1)))
+	c := dial(t, Options{Remotes: startDeposed(t, s), LeaderOnly: true})
+	_, err := c.Commit(testContext(t), Diff(counting(1), counting(2)), false)
+	var unknown *UnknownOutcomeError
+	require.ErrorAs(t, err, &unknown)
+	have := read(t, s.dial(), Query{Table: TableLogicalSwitch})
+	require.Equal(t, "000002", Lookup[*LogicalSwitch](have, uid(1)).ExternalIDs["ovn-vpc:n"])
 }

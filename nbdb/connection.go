@@ -52,7 +52,21 @@ func (c *Client) drop(conn *connection) {
 }
 
 // errSilent says that calls need not wait: somebody else does.
-var errSilent = errors.New("no server answers; it is tried again and again")
+var errSilent = errors.New("no server answers, or the one that does has lost its cluster; it is tried again and again")
+
+// stands fails where the connection has been lost since, as it is when its server
+// has lost the lead: that one carries out anew what it had under way, and may
+// refuse as contradicting what it finds a transaction that was committed
+// (ovsdb/trigger.c, «cluster error»).
+func (conn *connection) stands(ctx context.Context) error {
+	err := beside(ctx, func() error { return conn.Echo(ctx) })
+	select {
+	case <-conn.gone:
+		return errLost
+	default:
+		return err
+	}
+}
 
 // silent notes that the server at remote, or with "" none of them, answers: calls
 // that wait for it end, and others fail at once, until one is heard of again.

@@ -53,8 +53,9 @@ type Sink interface {
 // after the last call of the sink; called again it starts anew. Each table may
 // have one query, with one condition. Every call has a connection of its own.
 //
-// Where it ends because nobody answers, all calls of the client fail at once
-// until it is called again and finds somebody, or ends for another reason.
+// Where it ends because nobody answers, or nobody who knows what is true, all
+// calls of the client fail at once until it is called again and finds somebody,
+// or ends for another reason.
 //
 // It doesn't use libovsdb's monitors: their cache drops events when it is
 // behind, and takes about twice the time and memory to load.
@@ -68,17 +69,18 @@ func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error 
 		if err = c.follow(ctx, looking, remote, conn.schema, sink, queries); ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		if errors.Is(err, errAlone) {
-			c.drop(conn)
-		}
 		err = fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
 	}
 	timeout := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-	if timeout && ctx.Err() == nil {
-		c.silent(remote)
-		return fmt.Errorf("no answer: %w", err)
+	if timeout {
+		err = fmt.Errorf("no answer: %w", err)
 	}
-	c.speaks()
+	// Where only the leader will do, it is looked for among the others.
+	if alone := errors.Is(err, errAlone) && !c.leaderOnly; (timeout || alone) && ctx.Err() == nil {
+		c.silent(remote)
+	} else {
+		c.speaks()
+	}
 	return err
 }
 

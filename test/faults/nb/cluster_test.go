@@ -79,6 +79,9 @@ func TestCluster(t *testing.T) {
 		for _, server := range servers {
 			require.NoError(t, x.end(ctx, c, server))
 		}
+		if len(servers) > 1 { // there is no leader before
+			require.NoError(t, c.Start(ctx))
+		}
 		leader(ctx, t, c)
 		took := s.serves(ctx)
 		require.NoError(t, c.Start(ctx))

@@ -25,7 +25,8 @@ func (c *Checker) foreign(tx Transaction, changes []change) {
 			owners[s.owner] = struct{}{}
 		}
 	}
-	if tx.Comment != "" || len(owners) == 0 || tx.Whole {
+	elsewhere := tx.Comment != "" && !strings.HasPrefix(tx.Comment, "ovn-vpc")
+	if elsewhere || len(owners) == 0 || tx.Whole {
 		return
 	}
 	if len(owners) > 1 {

@@ -216,7 +216,10 @@ func (d *desire) translate(resources []resourceID, keep bool) map[nbdb.UUID]*wan
 		for _, e := range f.Entries {
 			delete(at(e.Row).entries, e)
 		}
-		f = d.fragment(id, contexts)
+	}
+	// A row may go from one resource to another: an address, for instance.
+	for _, id := range resources {
+		f := d.fragment(id, contexts)
 		for _, r := range f.Rows {
 			at(r.ID()).row = r
 		}

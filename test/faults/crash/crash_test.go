@@ -31,7 +31,9 @@ import (
 const (
 	// byDefault is how many kills there are in all.
 	byDefault = 36
-	// few is how many of all kills come to one of a large scenario.
+	// ordinary is how many scenarios share them.
+	ordinary = 9
+	// few is how many of them come to one of a large scenario.
 	few = 40
 	// patience bounds each command.
 	patience = 3 * time.Minute
@@ -93,7 +95,7 @@ func (s scenario) kills() int {
 	case s.large:
 		return max(2, all/few)
 	}
-	return max(2, all/len(scenarios()))
+	return max(2, (all+ordinary-1)/ordinary)
 }
 
 func (r *run) play() {

@@ -120,6 +120,7 @@ func (c *Checker) Apply(tx Transaction) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", tx, err)
 	}
+	tx.rows = nil // a violation keeps the rest
 	c.report.States++
 	c.index.touched = newTouched()
 	dirty := set[nbdb.UUID]{}

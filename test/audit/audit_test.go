@@ -94,19 +94,22 @@ func (d *database) work() {
 }
 
 // network has a list that names a tier, and a stateless one that all gateways
-// are named in; renumbered has another tier instead of one of them.
+// are named in; renumbered has another tier instead of one of them, and its
+// addresses are others'.
 var (
 	network = document("VPC", "", "ward", "cidrs: [10.9.0.0/16, 'fd09::/48']") +
 		document("Tier", "ward", "old", "cidrs: [10.9.1.0/24], acl: loose") +
 		document("Tier", "ward", "stay", "cidrs: [10.9.2.0/24, 'fd09:0:0:2::/64'], acl: named") +
 		document("ACL", "ward", "loose", "stateless: true, rules: [{protocol: tcp, ports: [22]}]") +
 		document("ACL", "ward", "named", "stateless: true, rules: [{tiers: [old, stay]}, {cidrs: [192.0.2.0/24]}]") +
-		document("Attachment", "ward", "one", "tier: old") + document("Attachment", "ward", "two", "tier: stay")
+		document("Attachment", "ward", "one", "tier: old") + document("Attachment", "ward", "two", "tier: stay") +
+		document("Attachment", "ward", "ant", "tier: stay, addresses: [10.9.2.50]") + document("Attachment", "ward", "zebra", "tier: stay, addresses: [10.9.2.51]")
 	renumbered = document("VPC", "", "ward", "cidrs: [10.9.0.0/16, 'fd09::/48']") +
 		document("Tier", "ward", "new", "cidrs: [10.9.1.0/25], acl: named") +
 		document("Tier", "ward", "stay", "cidrs: [10.9.2.0/24, 'fd09:0:0:2::/64'], acl: named") +
 		document("ACL", "ward", "named", "stateless: true, rules: [{tiers: [stay, new]}]") +
-		document("Attachment", "ward", "two", "tier: stay")
+		document("Attachment", "ward", "two", "tier: stay") +
+		document("Attachment", "ward", "yak", "tier: stay, addresses: [10.9.2.50]") + document("Attachment", "ward", "bee", "tier: stay, addresses: [10.9.2.51]")
 )
 
 func document(kind, vpc, name, spec string) string {

@@ -88,7 +88,6 @@ func (c *Checker) difference(row nbdb.Row, want *wanted) []fault {
 		have = c.have(row)
 	}
 	wish.Edges = slices.Collect(maps.Keys(want.edges))
-	wish.Entries = slices.Collect(maps.Keys(want.entries))
 	if want.row != nil {
 		wish.Rows = []nbdb.Row{want.row}
 	}
@@ -112,9 +111,6 @@ func (c *Checker) difference(row nbdb.Row, want *wanted) []fault {
 	for _, e := range diff.Edges {
 		kind := Unexplained
 		if e.Table == nbdb.TableLogicalSwitch {
-			if e.Column == "ports" {
-				continue // placed looks at them from the other side
-			}
 			kind = List
 		}
 		for _, target := range e.Add {
@@ -124,26 +120,47 @@ func (c *Checker) difference(row nbdb.Row, want *wanted) []fault {
 			add(kind, "%s refer to %s, by no stored spec", e.Column, c.named(target))
 		}
 	}
-	for _, e := range diff.Entries {
-		add(Unexplained, "external_ids:%s is not as the stored specs have it", e.Key)
+	for _, key := range otherEntries(row, want) {
+		add(Unexplained, "external_ids:%s is not as the stored specs have it", key)
 	}
 	return found
 }
 
-// have is a row as it stands, with its references to owned rows and its entries.
+// otherEntries are the keys of entries that a row has otherwise than wanted, or
+// that it lacks.
+func otherEntries(row nbdb.Row, want *wanted) []string {
+	other, same := set[string]{}, 0
+	if row != nil {
+		for key, value := range row.IDs() {
+			if !isEntry(row, key) {
+				continue
+			}
+			if _, ok := want.entries[nbdb.Entry{Table: row.Table(), Row: row.ID(), Key: key, Value: value}]; ok {
+				same++
+			} else {
+				other[key] = struct{}{}
+			}
+		}
+	}
+	if same < len(want.entries) {
+		for e := range want.entries {
+			if row == nil || row.IDs()[e.Key] != e.Value {
+				other[e.Key] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(other))
+}
+
+// have is a row as it stands, with its references to owned rows.
 func (c *Checker) have(row nbdb.Row) nbdb.Fragment {
 	var f nbdb.Fragment
 	if owned(row) {
 		f.Rows = []nbdb.Row{row}
 	}
 	for _, e := range nbdb.EdgesOf(row) {
-		if owned(c.state.rows[e.Target]) {
+		if !places(e) && owned(c.state.rows[e.Target]) {
 			f.Edges = append(f.Edges, e)
-		}
-	}
-	for key, value := range row.IDs() {
-		if isEntry(row, key) {
-			f.Entries = append(f.Entries, nbdb.Entry{Table: row.Table(), Row: row.ID(), Key: key, Value: value})
 		}
 	}
 	return f

@@ -25,7 +25,8 @@ func (c *Checker) foreign(tx Transaction, changes []change) {
 			owners[s.owner] = struct{}{}
 		}
 	}
-	if tx.Comment != "" || len(owners) == 0 || tx.Whole {
+	elsewhere := tx.Comment != "" && !strings.HasPrefix(tx.Comment, "ovn-vpc")
+	if elsewhere || len(owners) == 0 || tx.Whole {
 		return
 	}
 	if len(owners) > 1 {
@@ -43,11 +44,16 @@ func (c *Checker) foreign(tx Transaction, changes []change) {
 // writes tells whether a row changes in what an owner writes: not in what OVN or
 // somebody else does.
 func writes(x change) bool {
-	if x.old == nil || x.now == nil {
+	if x.old == nil || x.now == nil || slices.ContainsFunc(x.columns, refers) {
 		return true
 	}
-	fragment := func(r nbdb.Row) nbdb.Fragment { return nbdb.Fragment{Rows: []nbdb.Row{r}, Edges: nbdb.EdgesOf(r)} }
+	fragment := func(r nbdb.Row) nbdb.Fragment { return nbdb.Fragment{Rows: []nbdb.Row{r}} }
 	return !nbdb.Diff(fragment(x.old), fragment(x.now)).Empty()
+}
+
+// refers tells whether a column is a set of references that several write.
+func refers(column string) bool {
+	return column == "ports" || column == "acls" || column == "policies"
 }
 
 // trespass is what a transaction of an owner does to a row and must not; gone
@@ -96,7 +102,7 @@ func (c *Checker) others(column string, value any, mine bool, gone set[nbdb.UUID
 			}
 		}
 		return pairs
-	case column == "ports" || column == "acls" || column == "policies":
+	case refers(column):
 		refs := []string{}
 		all, _ := value.([]string)
 		for _, ref := range all {

@@ -97,6 +97,10 @@ type desire struct {
 	rows      map[nbdb.UUID]*wanted
 }
 
+// places tells whether an edge puts a port on a switch: Checker.placed looks at
+// those from the other side.
+func places(e nbdb.Edge) bool { return e.Table == nbdb.TableLogicalSwitch && e.Column == "ports" }
+
 func newDesire() desire {
 	return desire{
 		stored:    map[resourceID]map[nbdb.UUID]*model.Resource{},
@@ -205,17 +209,24 @@ func (d *desire) translate(resources []resourceID, keep bool) map[nbdb.UUID]*wan
 			at(r.ID()).row = nil
 		}
 		for _, e := range f.Edges {
-			delete(at(e.From).edges, e)
+			if !places(e) {
+				delete(at(e.From).edges, e)
+			}
 		}
 		for _, e := range f.Entries {
 			delete(at(e.Row).entries, e)
 		}
-		f = d.fragment(id, contexts)
+	}
+	// A row may go from one resource to another: an address, for instance.
+	for _, id := range resources {
+		f := d.fragment(id, contexts)
 		for _, r := range f.Rows {
 			at(r.ID()).row = r
 		}
 		for _, e := range f.Edges {
-			at(e.From).edges[e] = struct{}{}
+			if !places(e) {
+				at(e.From).edges[e] = struct{}{}
+			}
 		}
 		for _, e := range f.Entries {
 			at(e.Row).entries[e] = struct{}{}

@@ -25,6 +25,7 @@ import (
 	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/test/faults"
 	"github.com/ovn-vpc/ovn-vpc/test/mirror"
 )
 
@@ -107,6 +108,7 @@ func TestLoad(t *testing.T) {
 	hangUp()
 	watches.Wait()
 	l.healthy()
+	faults.Audit(t, kills, filepath.Join(l.box.Dir(), "nb.db"))
 }
 
 // work is one caller's.

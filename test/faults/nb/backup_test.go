@@ -68,36 +68,17 @@ func TestOlderBackup(t *testing.T) {
 	duplicate(t, file, later)
 	duplicate(t, backup, file)
 	require.NoError(t, box.Start(ctx))
-	for i, c := range s.clients {
-		// From the first answer on.
-		var objects []engine.Object
-		require.Eventually(t, func() bool {
-			objects, err = c.Get(ctx, engine.Filter{Kind: model.KindAttachment})
-			return err == nil
-		}, patience, pause)
-		require.Len(t, objects, len(kept), "server %d", i)
-		_, err := c.GetOne(ctx, lost[0].Resource.ID())
-		var missing *engine.NotFoundError
-		require.ErrorAs(t, err, &missing)
-		back, err := c.GetOne(ctx, gone)
-		require.NoError(t, err)
-		require.Equal(t, kept[0].Version, back.Version)
-	}
+	s.restored(kept, lost, gone)
 	s.serves(ctx)
 	r.end(nil)
 	_, err = s.command(ctx, "apply", "--plan", plan)
 	require.ErrorContains(t, err, "the plan is stale")
 
-	holders := map[netip.Addr]string{}
 	for n := range 6 {
 		// What the keys had created is not there, so they create again.
 		kept = append(kept, create(n+1, fmt.Sprint("lost", n)))
 	}
-	for _, k := range kept {
-		address := k.Resource.Spec.(*model.AttachmentSpec).Addresses[0]
-		require.Empty(t, holders[address], "%s is given to %s too", address, k.Resource.Metadata.Name)
-		holders[address] = k.Resource.Metadata.Name
-	}
+	apart(t, kept)
 	for i, c := range s.clients {
 		require.EventuallyWithT(t, func(t *assert.CollectT) {
 			listed, err := mirror.List(ctx, c)
@@ -109,6 +90,39 @@ func TestOlderBackup(t *testing.T) {
 	require.NoError(t, err)
 	s.healthy()
 	faults.Audit(t, 1, file, later)
+}
+
+// restored demands that the servers show what the backup has from their first
+// answers on: what was kept, with the one that was gone since, and nothing lost.
+func (s *stage) restored(kept, lost []*client.Stored, gone model.ID) {
+	t, ctx := s.t, s.t.Context()
+	t.Helper()
+	for i, c := range s.clients {
+		var objects []engine.Object
+		require.Eventually(t, func() bool {
+			var err error
+			objects, err = c.Get(ctx, engine.Filter{Kind: model.KindAttachment})
+			return err == nil
+		}, patience, pause)
+		require.Len(t, objects, len(kept), "server %d", i)
+		_, err := c.GetOne(ctx, lost[0].Resource.ID())
+		var missing *engine.NotFoundError
+		require.ErrorAs(t, err, &missing)
+		back, err := c.GetOne(ctx, gone)
+		require.NoError(t, err)
+		require.Equal(t, kept[0].Version, back.Version)
+	}
+}
+
+// apart demands that no two have one address.
+func apart(t *testing.T, all []*client.Stored) {
+	t.Helper()
+	holders := map[netip.Addr]string{}
+	for _, k := range all {
+		address := k.Resource.Spec.(*model.AttachmentSpec).Addresses[0]
+		require.Empty(t, holders[address], "%s is given to %s too", address, k.Resource.Metadata.Name)
+		holders[address] = k.Resource.Metadata.Name
+	}
 }
 
 func duplicate(t *testing.T, from, to string) {

@@ -9,7 +9,7 @@ OVN_VPC_CACHE ?= $(HOME)/.cache/ovn-vpc
 export OVN_VPC_CACHE
 
 # Tests with hypervisors in network namespaces: for root alone.
-WIRE := ^$(MODULE)/(lab|test/(wire|scene|agent).*)$$
+WIRE := ^$(MODULE)/(lab|test/(wire|scene|agent|faults/nb).*)$$
 # Other OVN versions, by Debian's names: 25.03 and 26.03.
 SUITES := trixie sid
 # The tests whose OVN comes from lab/labtest run on every version.
@@ -79,6 +79,10 @@ test-compat: setup-compat bin/testsum ## database, pipeline and wire tests on OV
 		echo "== OVN of Debian $$suite"; \
 		OVN_VPC_TEST_ROOT="$$OVN_VPC_CACHE/$$suite" $(call gotest,$(COMPAT)) || failed="$$failed $$suite"; \
 	done; [ -z "$$failed" ] || { echo "make test-compat: failed on$$failed" >&2; exit 1; }
+
+.PHONY: test-faults
+test-faults: setup bin/testsum ## the tests that kill writers and databases alone, COUNT of each fault, and what the audit of all committed states says
+	@$(call gotest,./test/audit/... ./test/faults/... -timeout 2h $(if $(COUNT),-cases $(COUNT)))
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck

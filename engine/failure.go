@@ -19,3 +19,10 @@ func UnknownOutcome(err error) bool {
 	var unknown *nbdb.UnknownOutcomeError
 	return errors.As(err, &unknown)
 }
+
+// Refused tells whether an error says that the database takes no changes: it
+// serves a copy that can only be read, say, or its disk is full.
+func Refused(err error) bool {
+	var refused *nbdb.RefusedError
+	return errors.As(err, &refused)
+}

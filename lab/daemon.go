@@ -27,8 +27,11 @@ type daemon struct {
 	noUnixctl bool
 	// prepare brings about what the process needs: its database, for instance.
 	prepare func(ctx context.Context) error
-	dir     string
-	bin     *Binaries
+	// inside runs what starts the process where it is to be: in a network
+	// namespace.
+	inside func(func() error) error
+	dir    string
+	bin    *Binaries
 }
 
 const (
@@ -60,7 +63,10 @@ func (s *Sandbox) daemons() []daemon {
 	for i, name := range names {
 		d := s.database(name, schemaNB)
 		if len(names) > 1 {
-			d.prepare = s.clusterMember(name, names[0], i == 0)
+			d.prepare = s.clusterMember(i)
+		}
+		if s.links != nil {
+			d.inside = s.links.nodes[i].do
 		}
 		daemons = append(daemons, d)
 	}
@@ -72,7 +78,7 @@ func (s *Sandbox) daemons() []daemon {
 		sb.args = append([]string{"--remote=" + s.sbRemote}, sb.args...)
 	}
 	return append(daemons, sb, daemon{
-		name: "northd", program: "ovn-northd", dir: s.dir, bin: s.bin,
+		name: "northd", program: "ovn-northd", dir: s.dir, bin: s.bin, inside: s.inside,
 		args: []string{"--ovnnb-db=" + s.NB(), "--ovnsb-db=" + s.SB()},
 		// Without a leader it would wait longer and longer between its attempts.
 		prepare: s.connected,
@@ -83,7 +89,7 @@ func (s *Sandbox) daemons() []daemon {
 func (s *Sandbox) database(name, schema string) daemon {
 	db := s.path(name + ".db")
 	return daemon{
-		name: name, program: "ovsdb-server", dir: s.dir, bin: s.bin,
+		name: name, program: "ovsdb-server", dir: s.dir, bin: s.bin, inside: s.inside,
 		args: []string{"--remote=punix:" + s.path(name+".sock"), db},
 		prepare: func(ctx context.Context) error {
 			if exists(db) {
@@ -103,10 +109,10 @@ func (s *Sandbox) database(name, schema string) daemon {
 
 // clusterMember makes the database of one server of a cluster: the first
 // founds it, the others join.
-func (s *Sandbox) clusterMember(name, first string, founds bool) func(context.Context) error {
-	db, local := s.path(name+".db"), "unix:"+s.path(name+".raft")
-	args := []string{"join-cluster", db, "OVN_Northbound", local, "unix:" + s.path(first+".raft")}
-	if founds {
+func (s *Sandbox) clusterMember(i int) func(context.Context) error {
+	db, local := s.path(s.nbNames()[i]+".db"), s.raft(i)
+	args := []string{"join-cluster", db, "OVN_Northbound", local, s.raft(0)}
+	if i == 0 {
 		args = []string{"create-cluster", db, schemaNB, local}
 	}
 	return func(ctx context.Context) error {
@@ -116,6 +122,14 @@ func (s *Sandbox) clusterMember(name, first string, founds bool) func(context.Co
 		_, err := s.bin.Run(ctx, "ovsdb-tool", args...)
 		return err
 	}
+}
+
+// raft is where a server of the cluster listens to the others.
+func (s *Sandbox) raft(i int) string {
+	if s.links != nil {
+		return fmt.Sprintf("tcp:%s:%d", linkAddress(i).Addr(), raftPort)
+	}
+	return "unix:" + s.path(s.nbNames()[i]+".raft")
 }
 
 func exists(path string) bool {

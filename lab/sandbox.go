@@ -46,6 +46,8 @@ type Sandbox struct {
 	inside func(func() error) error
 	// sbRemote is where the southbound database listens too; "" is nowhere.
 	sbRemote string
+	// links are between the servers of a cluster, nil where they share a machine.
+	links *links
 }
 
 const (
@@ -226,7 +228,7 @@ func (s *Sandbox) Start(ctx context.Context) (err error) {
 		if running {
 			continue
 		}
-		if err := s.inside(func() error { return d.start(ctx) }); err != nil {
+		if err := d.inside(func() error { return d.start(ctx) }); err != nil {
 			return err
 		}
 		started = append(started, d)
@@ -307,6 +309,34 @@ func (s *Sandbox) Stop(ctx context.Context, names ...string) error {
 		return fmt.Errorf("stop the sandbox in %s: %w", s.dir, err)
 	}
 	return nil
+}
+
+// Signal sends a signal to a process of the sandbox, by the names of Stop. One
+// that is killed is gone when it returns.
+func (s *Sandbox) Signal(ctx context.Context, name string, signal syscall.Signal) error {
+	for _, d := range s.daemons() {
+		if d.name != name {
+			continue
+		}
+		process, err := d.find()
+		if err == nil && process == nil {
+			err = os.ErrProcessDone
+		}
+		if err == nil {
+			err = process.Signal(signal)
+		}
+		if err == nil && signal == syscall.SIGKILL {
+			_, err = ends(ctx, process, patience)
+		}
+		if process != nil {
+			err = errors.Join(err, process.Release())
+		}
+		if err != nil {
+			return fmt.Errorf("send %s of the sandbox in %s the signal %q: %w", name, s.dir, signal, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("send a signal in the sandbox in %s: it has no process %q", s.dir, name)
 }
 
 // Purge is Down and removes what the sandbox has written, and the folder when

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,8 +45,9 @@ type Client struct {
 
 	mu     sync.Mutex // guards what follows
 	conn   *session
-	gone   chan struct{} // closed when conn is no longer the client's
 	schema *Schema
+	heard  context.Context // ended while those who follow find nobody who answers
+	hush   context.CancelCauseFunc
 }
 
 // Dial connects to the first remote that answers, within ctx's deadline.
@@ -56,7 +58,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := c.connected(ctx); err != nil {
+	if _, err := c.connected(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -83,11 +85,12 @@ func New(o Options) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	c.heard, c.hush = context.WithCancelCause(context.Background())
 	return c, nil
 }
 
 // Close ends the connection.
-func (c *Client) Close() { c.swap(nil, nil) }
+func (c *Client) Close() { c.swap(nil) }
 
 // Schema is the schema of the server that was last connected to, nil before
 // the first.
@@ -95,53 +98,6 @@ func (c *Client) Schema() *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.schema
-}
-
-func (c *Client) current() (*session, *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conn, c.schema
-}
-
-// swap puts a connection in the place of the present one.
-func (c *Client) swap(conn *session, schema *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		close(c.gone)
-		c.conn.close()
-	}
-	c.conn, c.gone = conn, make(chan struct{})
-	if schema != nil {
-		c.schema = schema
-	}
-}
-
-// drop forgets a connection that failed, unless another has replaced it.
-func (c *Client) drop(conn *session) {
-	if present, _ := c.current(); present == conn {
-		c.swap(nil, nil)
-	}
-}
-
-// connected is the connection, made anew where there is none.
-func (c *Client) connected(ctx context.Context) (*session, *Schema, error) {
-	select {
-	case c.connecting <- struct{}{}:
-		defer func() { <-c.connecting }()
-	case <-ctx.Done():
-		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, ctx.Err())}
-	}
-	if conn, schema := c.current(); conn != nil && !conn.broken() {
-		return conn, schema, nil
-	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return nil, nil, &UnreachableError{fmt.Errorf("connecting to %s at %s: %w", c.database, c.shown, err)}
-	}
-	schema := &Schema{db: conn.schema}
-	c.swap(conn, schema)
-	return conn, schema, nil
 }
 
 // connect goes round the remotes until one takes us or there is no hope.
@@ -156,7 +112,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 			if before != nil {
 				err = before // it says more than that the time is up
 			}
-			return nil, fmt.Errorf("%w (%w)", err, ctx.Err())
+			return nil, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 		}
 		if !electing {
 			return nil, err
@@ -221,22 +177,21 @@ func causeOf(err error) string {
 // certainly nothing was sent. The call runs beside us since it writes to the
 // socket without heeding the context.
 func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
-	conn, schema, err := c.connected(ctx)
+	conn, err := c.connected(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	ops, err := build(schema)
+	ops, err := build(conn.schema)
 	if err != nil || len(ops) == 0 {
 		return nil, false, err
 	}
 	// The same is looked at in Transact, whose error looks like a lost answer.
-	if !schema.db.ValidateOperations(ops...) {
+	if !conn.schema.db.ValidateOperations(ops...) {
 		return nil, false, fmt.Errorf("the schema of %s has no such tables or columns as the operations name", c.database)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	gone := c.lost(conn)
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan answer, 1)
 	go func() {
@@ -247,17 +202,20 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	var a answer
 	select {
 	case a = <-done:
+		if a.err == nil && c.leaderOnly && refused(a.results) {
+			a.err = conn.stands(ctx)
+		}
 		if a.err != nil {
 			c.drop(conn)
 		}
-	case <-gone:
+	case <-conn.ended.Done():
 		cancel()
 		a.err = errLost
 	case <-ctx.Done():
 		a.err = ctx.Err()
 		go func() {
 			defer cancel()
-			c.outlive(conn, gone, done)
+			c.outlive(conn, done)
 		}()
 	}
 	if a.err != nil {
@@ -269,6 +227,11 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	return a.results, true, nil
 }
 
+// refused tells whether an operation or the commit failed.
+func refused(results []result) bool {
+	return slices.ContainsFunc(results, func(r result) bool { return r.Error != "" })
+}
+
 // answer is what the server said to a transaction.
 type answer struct {
 	results []result
@@ -278,21 +241,9 @@ type answer struct {
 // errLost says that a connection was given up while a call was under way.
 var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
 
-// lost is closed when a connection is no longer the client's.
-func (c *Client) lost(conn *session) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == conn {
-		return c.gone
-	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
-}
-
 // outlive waits for an answer that its caller no longer wants. Others use the
 // connection too: only a server that stays silent loses it.
-func (c *Client) outlive(conn *session, gone <-chan struct{}, done <-chan answer) {
+func (c *Client) outlive(conn *session, done <-chan answer) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	select {
@@ -300,7 +251,7 @@ func (c *Client) outlive(conn *session, gone <-chan struct{}, done <-chan answer
 		if a.err == nil {
 			return
 		}
-	case <-gone:
+	case <-conn.ended.Done():
 		return
 	case <-timer.C:
 	}

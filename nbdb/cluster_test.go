@@ -2,11 +2,14 @@ package nbdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,7 +88,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 	all := strings.Join(remotes, ",")
 	c := dial(t, Options{Remotes: all})
-	require.Equal(t, leaderOf(t, servers).remote(), c.conn.remote)
+	require.Equal(t, leaderOf(t, servers).remote(), c.current().remote)
 	row := func(n int) Fragment {
 		return Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
 	}
@@ -95,7 +98,7 @@ func TestClusterFailover(t *testing.T) {
 	old := leaderOf(t, servers)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
 	persist(t, c, row(2))
-	require.NotEqual(t, old.remote(), c.conn.remote)
+	require.NotEqual(t, old.remote(), c.current().remote)
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
 
 	leaderOf(t, servers).stop()
@@ -127,4 +130,112 @@ func TestFollowerIsNotLeader(t *testing.T) {
 		cancel()
 		require.ErrorContains(t, err, "not the leader of its cluster")
 	}
+}
+
+// A leader that loses its cluster answers nothing that was asked of it before:
+// calls end all the same, by what it says of itself.
+func TestCallsEndWithTheLead(t *testing.T) {
+	servers := startCluster(t)
+	var remotes []string
+	for _, s := range servers {
+		remotes = append(remotes, s.remote())
+	}
+	for n, several := range []bool{true, false} {
+		leader := leaderOf(t, servers)
+		c := dial(t, Options{Remotes: strings.Join(remotes, ",")})
+		if !several {
+			c = dial(t, Options{Remotes: leader.remote()})
+			(&follower{t: t}).follow(c, Query{Table: TableLogicalSwitch}) // tells
+		}
+		for _, s := range servers {
+			if s != leader {
+				require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+			}
+		}
+		row := Fragment{Rows: []Row{&LogicalSwitch{UUID: uid(n + 1), Name: fmt.Sprint(n), ExternalIDs: ids(fmt.Sprint(n))}}}
+		_, err := c.Commit(testContext(t), Diff(Fragment{}, row), false)
+		var unknown *UnknownOutcomeError
+		require.ErrorAs(t, err, &unknown)
+		require.ErrorIs(t, err, errLost)
+		if !several { // what it still has may be out of date
+			_, err = c.Read(testContext(t), Query{Table: TableLogicalSwitch})
+			require.ErrorIs(t, err, errSilent)
+		}
+		for _, s := range servers {
+			if s != leader {
+				require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
+			}
+		}
+		leader = leaderOf(t, servers)
+		require.Eventually(t, func() bool { return strings.Contains(leader.status(), "Status: cluster member") }, time.Minute, 50*time.Millisecond)
+		followAgain(t, c, Query{Table: TableLogicalSwitch}).sees(c, Query{Table: TableLogicalSwitch})
+	}
+}
+
+// startDeposed is a proxy in front of a server that carries transactions out,
+// says that it has refused them, and hangs up at the next message: as a leader
+// may that has lost the lead in the middle of one.
+func startDeposed(t *testing.T, s *server) (remote string) {
+	path := filepath.Join(newDir(t), "d.sock")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	between := func(client, server net.Conn) {
+		defer client.Close()
+		defer server.Close()
+		var deposed atomic.Bool
+		go func() {
+			defer client.Close()
+			for d := json.NewDecoder(client); ; {
+				var message json.RawMessage
+				if d.Decode(&message) != nil || deposed.Load() {
+					return
+				}
+				_, _ = server.Write(message)
+			}
+		}()
+		for d := json.NewDecoder(server); ; {
+			var message map[string]any
+			if d.Decode(&message) != nil {
+				return
+			}
+			refuse := false
+			results, _ := message["result"].([]any)
+			for _, result := range results {
+				fields, _ := result.(map[string]any)
+				refuse = refuse || fields["count"] != nil
+			}
+			if refuse {
+				deposed.Store(true)
+				clear(results)
+				results[0] = map[string]any{"error": timedOut, "details": "the row is not as it was"}
+			}
+			if json.NewEncoder(client).Encode(message) != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if server, err := net.Dial("unix", s.dir+"/db.sock"); err == nil {
+				go between(client, server)
+			}
+		}
+	}()
+	return "unix:" + path
+}
+
+func TestRefusalOfADeposedLeader(t *testing.T) {
+	s := startServer(t, packagedSchema)
+	commit(t, s.dial(), Diff(Fragment{}, counting(1)))
+	c := dial(t, Options{Remotes: startDeposed(t, s), LeaderOnly: true})
+	_, err := c.Commit(testContext(t), Diff(counting(1), counting(2)), false)
+	var unknown *UnknownOutcomeError
+	require.ErrorAs(t, err, &unknown)
+	have := read(t, s.dial(), Query{Table: TableLogicalSwitch})
+	require.Equal(t, "000002", Lookup[*LogicalSwitch](have, uid(1)).ExternalIDs["ovn-vpc:n"])
 }

@@ -3,13 +3,15 @@ package nbdb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
 // OVSDB's names of errors (RFC 7047, 3.1 and 4.1.3; ovsdb-server(7) for
-// "duplicate uuid").
+// "duplicate uuid"; ovsdb/execution.c, ovsdb/log.c and ovsdb/rbac.c for the last
+// three).
 const (
 	timedOut             = "timed out"
 	duplicateUUID        = "duplicate uuid"
@@ -17,14 +19,17 @@ const (
 	referentialIntegrity = "referential integrity violation"
 	rangeError           = "range error"
 	domainError          = "domain error"
+	notAllowed           = "not allowed"
+	ioError              = "I/O error"
+	permissionError      = "permission error"
 )
 
 // Commit carries out a plan in one transaction. With bump it also raises
 // NB_Global's nb_cfg by one and returns the new value, for WaitCfg. A plan
 // without changes and without bump sends nothing.
 //
-// Errors: *FeatureError, *ConflictError and *ConstraintError, all of them with
-// nothing written; *UnknownOutcomeError where the answer never came; others
+// Errors: *FeatureError, *ConflictError, *ConstraintError and *RefusedError, all
+// of them with nothing written; *UnknownOutcomeError where the answer never came; others
 // where nothing was sent.
 func (c *Client) Commit(ctx context.Context, p Plan, bump bool) (nbCfg int, err error) {
 	if p.Empty() && !bump {
@@ -80,11 +85,10 @@ func refusal(r result, what string) error {
 		return &ConflictError{What: what + " exists by now"}
 	case constraintViolation, referentialIntegrity, rangeError, domainError:
 		return &ConstraintError{Kind: r.Error, Details: r.Details, What: what}
+	case notAllowed, ioError, permissionError:
+		return &RefusedError{Kind: r.Error, Details: r.Details, What: what}
 	}
-	if what != "" {
-		return fmt.Errorf("the database refused the transaction: %s: %s: %s", what, r.Error, r.Details)
-	}
-	return fmt.Errorf("the database refused the transaction: %s: %s", r.Error, r.Details)
+	return errors.New(refusalText(r.Error, r.Details, what))
 }
 
 // bumpSteps raise nb_cfg and read it. libovsdb leaves an empty condition out

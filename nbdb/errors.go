@@ -38,16 +38,29 @@ type ConstraintError struct {
 	What    string // the row concerned, "" where only the commit failed
 }
 
-func (e *ConstraintError) Error() string {
-	s := "the database refused the transaction: " + e.Kind
-	if e.What != "" {
-		s += " (" + e.What + ")"
+func (e *ConstraintError) Error() string { return refusalText(e.Kind, e.Details, e.What) }
+
+func refusalText(kind, details, what string) string {
+	s := "the database refused the transaction: " + kind
+	if what != "" {
+		s += " (" + what + ")"
 	}
-	if e.Details != "" {
-		s += ": " + e.Details
+	if details != "" {
+		s += ": " + details
 	}
 	return s
 }
+
+// RefusedError says that the server takes no such transaction at all: it serves
+// a copy that can only be read, it can't write to its disk, or the client's role
+// does not allow it. Nothing was written, and it is of no use to try again soon.
+type RefusedError struct {
+	Kind    string // OVSDB's name of the error, such as "not allowed"
+	Details string
+	What    string // the row concerned, "" where only the commit failed
+}
+
+func (e *RefusedError) Error() string { return refusalText(e.Kind, e.Details, e.What) }
 
 // UnknownOutcomeError says that the answer to a transaction never came: it
 // may have been committed or not. Read again before anything else.

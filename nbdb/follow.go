@@ -16,7 +16,7 @@ import (
 
 const (
 	// followTimeout is how long it may take to find a server to follow.
-	followTimeout = 30 * time.Second
+	followTimeout = 10 * time.Second
 	// loadTimeout is how long it may take until all rows are there.
 	loadTimeout = 2 * time.Minute
 	// followPatience is how long a server that is followed may be silent. It is
@@ -70,28 +70,39 @@ type Amender interface {
 // after the last call of the sink; called again it starts anew. Each table may
 // have one query, with one condition. Every call has a connection of its own.
 //
+// Where it ends because nobody answers, or nobody who knows what is true, all
+// calls of the client fail at once until it is called again and finds somebody,
+// or ends for another reason.
+//
 // It doesn't use libovsdb's monitors: their cache drops events when it is
 // behind, and takes about twice the time and memory to load.
 func (c *Client) Follow(ctx context.Context, sink Sink, queries ...Query) error {
 	looking, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	conn, schema, err := c.connected(looking)
-	if err != nil {
-		return err
+	remote := ""
+	conn, err := c.reach(looking)
+	if err == nil {
+		remote = conn.remote
+		if err = c.follow(ctx, looking, remote, conn.schema, sink, queries); ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		err = fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
 	}
-	err = c.follow(ctx, looking, conn.remote, schema, sink, queries)
-	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		// The client does not notice as long as nobody asks it for something.
-		c.drop(conn)
+	timeout := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if timeout {
 		err = fmt.Errorf("no answer: %w", err)
 	}
-	return fmt.Errorf("following %s at %s: %w", c.database, c.shown, err)
+	// Where only the leader will do, it is looked for among the others.
+	if alone := errors.Is(err, errNoCluster) && !c.leaderOnly; (timeout || alone) && ctx.Err() == nil {
+		c.silent(remote)
+	} else {
+		c.speaks()
+	}
+	return err
 }
 
-// follow follows the server at remote, which is to answer while looking lasts.
+// follow follows the server at remote, which is to answer while looking lasts:
+// without queries only what it says about itself.
 func (c *Client) follow(ctx, looking context.Context, remote string, schema *Schema, sink Sink, queries []Query) error {
 	requests, err := monitorRequests(schema, queries)
 	if err != nil {
@@ -107,7 +118,13 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	// Closing it ends a read or a write that hangs.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	server := heeded(fail, (&membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}).update)
+	member := &membership{leaderOnly: c.leaderOnly, rows: southboundType[databaseRow]("Database")}
+	server := heeded(fail, func(data []byte) error {
+		if len(queries) == 0 {
+			conn.patience = c.patience
+		}
+		return member.update(data)
+	})
 	kept := newReplica(sink)
 	rows := heeded(fail, func(data []byte) error {
 		conn.patience = c.patience // this is the goroutine that reads
@@ -121,6 +138,9 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 
 	err = rpc.CallWithContext(looking, "monitor_cond", []any{serverDatabase, monitorOfServer, membershipRequest(c.database)}, server)
 	if err == nil {
+		c.speaks()
+	}
+	if err == nil && len(queries) > 0 {
 		loading, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
 		err = rpc.CallWithContext(loading, "monitor_cond", []any{c.database, monitorOfRows, requests}, rows)

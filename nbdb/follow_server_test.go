@@ -95,16 +95,60 @@ func startBetween(t *testing.T, s *server, first string) (remote string, answers
 	return "unix:" + path, heard
 }
 
+// Once it is known that the server hangs, calls don't wait for it: neither those
+// under way nor new ones. What was sent may still be carried out.
+func TestCallsEndWithTheServer(t *testing.T) {
+	s := startServer(t, packagedSchema)
+	c := s.dial()
+	c.patience = 300 * time.Millisecond
+	query := Query{Table: TableLogicalSwitch}
+	f := (&follower{t: t}).follow(c, query)
+	read, committed := make(chan error, 1), make(chan error, 1)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	go func() {
+		_, err := c.Read(context.Background(), query)
+		read <- err
+	}()
+	go func() {
+		_, err := c.Commit(context.Background(), Diff(Fragment{}, counting(1)), false)
+		committed <- err
+	}()
+	require.ErrorContains(t, f.failure(), "no answer")
+	var unreachable *UnreachableError
+	require.ErrorAs(t, <-read, &unreachable)
+	require.ErrorAs(t, <-committed, &unreachable)
+	_, err := c.Read(context.Background(), query)
+	require.ErrorAs(t, err, &unreachable)
+	require.ErrorIs(t, err, errSilent)
+	require.NotContains(t, err.Error(), "\n")
+
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
+	f = followAgain(t, c, query)
+	_, err = c.Read(testContext(t), query)
+	require.NoError(t, err)
+	// Who no longer follows can't tell that nobody answers.
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	require.ErrorContains(t, f.failure(), "no answer")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, c.Follow(ctx, f, query), context.Canceled)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
+	_, err = c.Read(testContext(t), query)
+	require.NoError(t, err)
+}
+
 func TestFollowTalksToTheServer(t *testing.T) {
 	s := startServer(t, packagedSchema)
-	_, schema, err := s.dial().connected(testContext(t))
+	conn, err := s.dial().connected(testContext(t))
 	require.NoError(t, err)
 	follow := func(first string) (*follower, <-chan string, <-chan error) {
 		remote, answers := startBetween(t, s, first)
-		c := &Client{database: Northbound, patience: time.Minute}
+		c, err := New(Options{Remotes: remote})
+		require.NoError(t, err)
+		c.patience = time.Minute
 		ctx := testContext(t)
 		f, end := &follower{t: t, rows: NewState()}, make(chan error, 1)
-		go func() { end <- c.follow(ctx, ctx, remote, schema, f, []Query{{Table: TableLogicalSwitch}}) }()
+		go func() { end <- c.follow(ctx, ctx, remote, conn.schema, f, []Query{{Table: TableLogicalSwitch}}) }()
 		return f, answers, end
 	}
 	f, answers, _ := follow(`{"method":"echo","params":["are you there"],"id":"q"}`)

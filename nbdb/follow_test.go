@@ -285,6 +285,7 @@ func TestFollowWithASlowSink(t *testing.T) {
 	require.ErrorContains(t, other.failure(), "no answer") // longer than patience has passed
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
 	close(gate)
+	followAgain(t, c, Query{Table: TableLogicalSwitch})
 	commit(t, c, Diff(counting(1), counting(2)))
 	f.sees(c, Query{Table: TableLogicalSwitch})
 }

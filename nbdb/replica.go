@@ -184,6 +184,34 @@ func (f field) amend(structure, difference reflect.Value) {
 	}
 }
 
+// Revise is a row of a table as one record of the database's log leaves it
+// (ovsdb(5), Transaction Record): columns is the JSON of its columns there, and
+// old is nil where it is new. With difference, columns of sets and maps tell what
+// differs, as in an update of a monitor. It is nil for a table of no row type.
+func Revise(old Row, table string, uuid UUID, columns []byte, difference bool) (Row, error) {
+	t, ok := rowTypes()[table]
+	if !ok {
+		return nil, nil
+	}
+	s := newScanner(columns, nil)
+	var now Row
+	switch {
+	case old != nil && difference:
+		now = t.difference(s).Apply(old)
+	case old != nil:
+		now = Difference{}.Apply(old)
+		t.read(s, now)
+	default:
+		now = reflect.New(t.typ).Interface().(Row)
+		t.read(s, now)
+		t.identify(now, uuid)
+	}
+	if s.err != nil {
+		return nil, fmt.Errorf("reading row %s of %s: %w", uuid, table, s.err)
+	}
+	return now, nil
+}
+
 func amendedMap(old, difference map[string]string) map[string]string {
 	pairs := make(map[string]string, len(old)+len(difference))
 	maps.Copy(pairs, old)

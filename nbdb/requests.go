@@ -115,7 +115,7 @@ func (c *Client) ownChassis(ctx context.Context, name string) (uuid UUID, old bo
 // begin opens the connection to the server that the client has, and monitors
 // in one call: a second monitor would make libovsdb lose its copy.
 func (r *Requests) begin(ctx context.Context, c *Client, chassis, uuid string, changed func()) error {
-	present, _ := c.current()
+	present := c.current()
 	if present == nil || present.broken() {
 		return ovsclient.ErrNotConnected
 	}

@@ -29,7 +29,7 @@ var (
 // watch is never ended.
 type session struct {
 	remote, database string
-	schema           ovsdb.DatabaseSchema
+	schema           *Schema
 	rpc              *rpc2.Client
 	ended            context.Context // its cause says why
 	end              context.CancelCauseFunc
@@ -63,7 +63,8 @@ func (s *session) begin(ctx context.Context, conn net.Conn, leaderOnly bool) err
 	if !slices.Contains(names, s.database) {
 		return fmt.Errorf("target database %s not found", s.database)
 	}
-	if err := s.call(ctx, "get_schema", []any{s.database}, &s.schema); err != nil {
+	s.schema = &Schema{}
+	if err := s.call(ctx, "get_schema", []any{s.database}, &s.schema.db); err != nil {
 		return err
 	}
 	if !leaderOnly {

@@ -35,6 +35,7 @@ const (
 	slugKeyReused        slug = "key-reused"
 	slugInternal         slug = "internal"
 	slugUnavailable      slug = "unavailable"
+	slugRefused          slug = "refused"
 	slugTimeout          slug = "timeout"
 	slugTooManyWatches   slug = "too-many-watches"
 )
@@ -78,6 +79,8 @@ func (s slug) kind() (status int, title string) {
 		return http.StatusUnprocessableEntity, "The idempotency key was used with another body"
 	case slugUnavailable:
 		return http.StatusServiceUnavailable, "The database can't be reached"
+	case slugRefused:
+		return http.StatusServiceUnavailable, "The database takes no changes"
 	case slugTimeout:
 		return http.StatusGatewayTimeout, "The outcome was not known in time"
 	case slugTooManyWatches:
@@ -125,6 +128,8 @@ func problemOf(err error) *Problem {
 		return newProblem(slugTimeout, "%s", err)
 	case errors.As(err, &conflict):
 		return newProblem(slugConflict, "%s", conflict)
+	case engine.Refused(err):
+		return newProblem(slugRefused, "%s", err)
 	case engine.Unreachable(err):
 		return newProblem(slugUnavailable, "%s", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

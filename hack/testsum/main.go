@@ -1,7 +1,8 @@
 // Command testsum reads the output of `go test -json` from its standard
 // input and prints it for people: a line for each package, the output of what
 // failed, and at the end how many tests passed and failed. A skipped test is
-// a failure: nobody would know that it did not run.
+// a failure: nobody would know that it did not run. What tests say of the faults
+// that they tried is added up.
 //
 //	go test -json ./... | testsum
 package main
@@ -32,6 +33,24 @@ type summary struct {
 	passed, failed, skipped int
 	output                  map[string]*strings.Builder // of what isn't over, by package and test
 	blamed                  map[string]bool             // packages with a failed test
+	faults                  faults
+}
+
+// faults are the counts of tests that let things fail (test/faults).
+type faults struct{ tried, states, violations int }
+
+// faultsLine is how such a test logs them, and how their sum is printed.
+const faultsLine = "faults: %d tried, %d states checked, %d violations"
+
+// add counts what a line of output says.
+func (f *faults) add(line string) {
+	var one faults
+	at := max(0, strings.Index(line, "faults: "))
+	if n, _ := fmt.Sscanf(line[at:], faultsLine, &one.tried, &one.states, &one.violations); n == 3 {
+		f.tried += one.tried
+		f.states += one.states
+		f.violations += one.violations
+	}
 }
 
 func main() {
@@ -79,6 +98,7 @@ func (s *summary) add(e event) {
 			s.output[name] = &strings.Builder{}
 		}
 		s.output[name].WriteString(e.Output)
+		s.faults.add(e.Output)
 		return
 	case "build-output":
 		fmt.Fprint(s.out, e.Output)
@@ -121,6 +141,9 @@ func (s *summary) addPackage(e event) {
 
 // report prints the sum and says whether all is well.
 func (s *summary) report() bool {
+	if f := s.faults; f != (faults{}) {
+		fmt.Fprintf(s.out, faultsLine+"\n", f.tried, f.states, f.violations)
+	}
 	fmt.Fprintf(s.out, "%d passed, %d failed", s.passed, s.failed)
 	if s.skipped > 0 {
 		fmt.Fprintf(s.out, ", %d skipped (counts as failed)", s.skipped)

@@ -17,6 +17,8 @@ func TestSummary(t *testing.T) {
 		died    = `{"Action":"output","Package":"c","Output":"panic: x\n"}` + "\n" + `{"Action":"fail","Package":"c","Elapsed":0}` + "\n"
 		skipped = `{"Action":"output","Package":"d","Test":"T3","Output":"no root\n"}` + "\n" + `{"Action":"skip","Package":"d","Test":"T3"}` + "\n"
 		noTests = `{"Action":"output","Package":"e","Output":"? e [no test files]\n"}` + "\n" + `{"Action":"skip","Package":"e"}` + "\n"
+		faults  = `{"Action":"output","Package":"a","Test":"T4","Output":"    x.go:1: faults: 12 tried, 340 states checked, 0 violations\n"}` + "\n" +
+			`{"Action":"output","Package":"f","Test":"T5","Output":"    x.go:1: faults: 3 tried, 5 states checked, 1 violations\n"}` + "\n"
 	)
 	tests := []struct {
 		name, in, want string
@@ -27,6 +29,7 @@ func TestSummary(t *testing.T) {
 		{"a binary dies", pass + died, "panic: x\n1 passed, 1 failed\n", false},
 		{"a skip is no pass", pass + skipped, "no root\n1 passed, 0 failed, 1 skipped (counts as failed)\n", false},
 		{"nothing ran", noTests, "0 passed, 0 failed\n", false},
+		{"faults are added up", faults + pass, "faults: 15 tried, 345 states checked, 1 violations\n1 passed, 0 failed\n", true},
 		{"not an event", "go: broken go.mod\n" + pass, "go: broken go.mod\n1 passed, 0 failed\n", true},
 	}
 	for _, test := range tests {

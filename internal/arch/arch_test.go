@@ -53,6 +53,9 @@ func rooms() map[string][]string {
 		"hack":              {"lab", "lab/scene"},
 		"test":              {},
 		"test/program":      {},
+		"test/mirror":       {"client", "engine", "model"},
+		"test/audit":        {"model", "nbdb", "translate"},
+		"test/faults":       {"test/audit"},
 		"examples":          {},
 	}
 }
@@ -71,8 +74,8 @@ func libraries() map[string][]string {
 		"github.com/urfave/negroni":          {"server"},
 		"github.com/insomniacslk/dhcp":       {"agent"},
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
-		"testing":                            {"lab/labtest", "test/program"},
-		"github.com/stretchr/testify":        {"lab/labtest", "test/program"},
+		"testing":                            {"lab/labtest", "test/program", "test/faults"},
+		"github.com/stretchr/testify":        {"lab/labtest", "test/program", "test/faults"},
 	}
 }
 

@@ -20,6 +20,18 @@ const RootEnv = "OVN_VPC_TEST_ROOT"
 // Root is the value of RootEnv: for lab.Options.Root.
 func Root() string { return os.Getenv(RootEnv) }
 
+// NewTestCluster starts a cluster of three servers with links, for root, that
+// is purged when the test ends.
+func NewTestCluster(t testing.TB, o lab.SandboxOptions) *lab.Cluster {
+	t.Helper()
+	require.NoError(t, lab.Sweep(t.Context()))
+	o.Root, o.Dir, o.NBServers = Root(), TempDir(t), 3
+	c, err := lab.ClusterUp(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { purge(t, c.Purge) })
+	return c
+}
+
 // NewTestSandbox starts a sandbox that is purged when the test ends. Dir
 // defaults to a new short one (a test's own TempDir can be too long for
 // sockets), Root to that of RootEnv.
@@ -33,13 +45,15 @@ func NewTestSandbox(t testing.TB, o lab.SandboxOptions) *lab.Sandbox {
 	}
 	s, err := lab.SandboxUp(t.Context(), o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		// The test's own context has ended by now.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		require.NoError(t, s.Purge(ctx))
-	})
+	t.Cleanup(func() { purge(t, s.Purge) })
 	return s
+}
+
+func purge(t testing.TB, do func(context.Context) error) {
+	// The test's own context has ended by now.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(t, do(ctx))
 }
 
 // TempDir is t.TempDir with a path short enough for unix sockets.

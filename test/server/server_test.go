@@ -25,6 +25,8 @@ import (
 	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/test/faults"
+	"github.com/ovn-vpc/ovn-vpc/test/mirror"
 )
 
 var calls = flag.Int("calls", 1500, "number of calls that attach or detach; the whole is go test ./test/server -calls 5000")
@@ -78,11 +80,11 @@ func TestLoad(t *testing.T) {
 	defer cancel()
 	require.NoError(t, l.apply(ctx, 0, "--nb", l.box.NB()))
 	watching, hangUp := context.WithCancel(t.Context())
-	mirrors, watches := make([]*mirror, len(l.clients)), sync.WaitGroup{}
+	mirrors, watches := make([]*mirror.Mirror, len(l.clients)), sync.WaitGroup{}
 	for i, c := range l.clients {
-		mirrors[i] = &mirror{}
+		mirrors[i] = &mirror.Mirror{}
 		watches.Go(func() {
-			if err := mirrors[i].follow(watching, c); err != nil {
+			if err := mirrors[i].Follow(watching, c); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,6 +108,7 @@ func TestLoad(t *testing.T) {
 	hangUp()
 	watches.Wait()
 	l.healthy()
+	faults.Audit(t, kills, filepath.Join(l.box.Dir(), "nb.db"))
 }
 
 // work is one caller's.
@@ -273,16 +276,15 @@ func (l *load) verify() {
 }
 
 // agree demands that all who watch, and all servers, come to know the same.
-func (l *load) agree(mirrors []*mirror) {
+func (l *load) agree(mirrors []*mirror.Mirror) {
 	for i, m := range mirrors {
 		require.EventuallyWithT(l.t, func(t *assert.CollectT) {
-			listed, err := list(l.t.Context(), l.clients[i])
+			listed, err := mirror.List(l.t.Context(), l.clients[i])
 			require.NoError(t, err)
-			require.NoError(t, m.differs(listed))
+			require.NoError(t, m.Differs(listed))
 		}, patience, 200*time.Millisecond, "server %d: a watch and a list differ", i)
-		m.mu.Lock()
-		l.t.Logf("watch of server %d: %d events, %d times from where it was, %d resets", i, m.events, m.resumed, m.resets)
-		require.Positive(l.t, m.resumed)
-		m.mu.Unlock()
+		n := m.Counts()
+		l.t.Logf("watch of server %d: %d events, %d times from where it was, %d resets", i, n.Events, n.Resumed, n.Resets)
+		require.Positive(l.t, n.Resumed)
 	}
 }

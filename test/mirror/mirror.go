@@ -1,4 +1,6 @@
-package server_test
+// Package mirror keeps what somebody knows of a server's resources who watches
+// it all the time, for tests.
+package mirror
 
 import (
 	"context"
@@ -12,22 +14,31 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// mirror is what somebody knows who watches all the time.
-type mirror struct {
-	mu      sync.Mutex
-	known   map[model.ID]string // versions
-	events  int
-	resets  int
-	resumed int
-	fault   error // an event that doesn't follow from those before
+// Mirror is what somebody knows who watches all the time.
+type Mirror struct {
+	mu     sync.Mutex
+	known  map[model.ID]string // versions
+	counts Counts
+	fault  error // an event that doesn't follow from those before
+}
+
+// Counts are those of events, of watches that went on from where they were, and
+// of those that had to begin anew.
+type Counts struct{ Events, Resumed, Resets int }
+
+// Counts are the counts so far.
+func (m *Mirror) Counts() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.counts
 }
 
 // every is after how many events a mirror hangs up, to go on after the last one.
 const every = 40
 
-// follow watches a server through broken connections, some of them its own
+// Follow watches a server through broken connections, some of them its own
 // doing, until the context ends.
-func (m *mirror) follow(ctx context.Context, c *client.Client) error {
+func (m *Mirror) Follow(ctx context.Context, c *client.Client) error {
 	last := ""
 	for ctx.Err() == nil {
 		for event, err := range c.Watch(ctx, client.WatchOptions{LastEventID: last}) {
@@ -47,12 +58,12 @@ func (m *mirror) follow(ctx context.Context, c *client.Client) error {
 }
 
 // take notes an event, and tells whether it is time to hang up.
-func (m *mirror) take(e client.Event) bool {
+func (m *Mirror) take(e client.Event) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch e.Type {
 	case client.Reset:
-		m.resets++
+		m.counts.Resets++
 		m.known = nil
 		return false
 	case client.Synced:
@@ -69,15 +80,15 @@ func (m *mirror) take(e client.Event) bool {
 	if e.Type == client.Deleted {
 		delete(m.known, id)
 	}
-	if m.events++; m.events%every > 0 {
+	if m.counts.Events++; m.counts.Events%every > 0 {
 		return false
 	}
-	m.resumed++
+	m.counts.Resumed++
 	return true
 }
 
-// differs tells how what is known differs from what a server lists.
-func (m *mirror) differs(listed map[model.ID]string) error {
+// Differs tells how what is known differs from what a server lists.
+func (m *Mirror) Differs(listed map[model.ID]string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fault != nil {
@@ -100,8 +111,8 @@ func (m *mirror) differs(listed map[model.ID]string) error {
 	return errors.Join(errs...)
 }
 
-// list is all that a server has, by versions.
-func list(ctx context.Context, c *client.Client) (map[model.ID]string, error) {
+// List is all that a server has, by versions.
+func List(ctx context.Context, c *client.Client) (map[model.ID]string, error) {
 	objects, err := c.Get(ctx, engine.Filter{})
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 // Where the connection breaks in the middle of the answer to a transaction, the
 // change has been made, once, and who called is told so: by servers and commands.
 func TestAnswerCut(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	p := newProxy(t, strings.TrimPrefix(box.NB(), "unix:"))
 	s, ctx := newStage(t, p.remote()), t.Context()
@@ -75,6 +76,7 @@ func TestAnswerCut(t *testing.T) {
 // Connections that break anywhere, again and again, answers and monitors alike,
 // cost time and nothing else.
 func TestConnectionsCut(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	p := newProxy(t, strings.TrimPrefix(box.NB(), "unix:"))
 	s := newStage(t, p.remote())

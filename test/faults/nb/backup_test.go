@@ -23,6 +23,7 @@ import (
 // After an older backup has taken the database's place, what there is, is what
 // the backup has: for servers, for those who watch, and for what is made anew.
 func TestOlderBackup(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	s, ctx := newStage(t, box.NB()), t.Context()
 	s.found()
@@ -39,8 +40,9 @@ func TestOlderBackup(t *testing.T) {
 	}
 	watching, hangUp := context.WithCancel(ctx)
 	defer hangUp()
-	mirrors := make([]mirror.Mirror, len(s.clients))
+	mirrors := make([]*mirror.Mirror, len(s.clients))
 	for i, c := range s.clients {
+		mirrors[i] = &mirror.Mirror{}
 		go func() { assert.NoError(t, mirrors[i].Follow(watching, c)) }()
 	}
 	file, backup := database(box.Dir(), "nb"), filepath.Join(t.TempDir(), "backup.db")
@@ -71,6 +73,7 @@ func TestOlderBackup(t *testing.T) {
 	s.restored(kept, lost, gone)
 	s.serves(ctx)
 	r.end(nil)
+	s.mirrored(mirrors) // now: what is made anew has the names of what was lost
 	_, err = s.command(ctx, "apply", "--plan", plan)
 	require.ErrorContains(t, err, "the plan is stale")
 
@@ -79,13 +82,7 @@ func TestOlderBackup(t *testing.T) {
 		kept = append(kept, create(n+1, fmt.Sprint("lost", n)))
 	}
 	apart(t, kept)
-	for i, c := range s.clients {
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			listed, err := mirror.List(ctx, c)
-			require.NoError(t, err)
-			require.NoError(t, mirrors[i].Differs(listed))
-		}, patience, pause, "server %d: a watch and a list differ", i)
-	}
+	s.mirrored(mirrors)
 	_, err = s.command(ctx, "drift", "--exit-code")
 	require.NoError(t, err)
 	s.healthy()
@@ -111,6 +108,18 @@ func (s *stage) restored(kept, lost []*client.Stored, gone model.ID) {
 		back, err := c.GetOne(ctx, gone)
 		require.NoError(t, err)
 		require.Equal(t, kept[0].Version, back.Version)
+	}
+}
+
+// mirrored waits until who watches each server knows what that lists.
+func (s *stage) mirrored(mirrors []*mirror.Mirror) {
+	s.t.Helper()
+	for i, c := range s.clients {
+		require.EventuallyWithT(s.t, func(t *assert.CollectT) {
+			listed, err := mirror.List(s.t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, mirrors[i].Differs(listed))
+		}, patience, 4*pause, "server %d: a watch and a list differ", i)
 	}
 }
 

@@ -52,6 +52,7 @@ func leader(ctx context.Context, t *testing.T, c *lab.Cluster) string {
 // that was acknowledged is lost, and the servers go on as soon as it does. As long
 // as it has no majority they say so.
 func TestCluster(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	c := labtest.NewTestCluster(t, lab.SandboxOptions{NoNorthd: true})
 	s, ctx := newStage(t, c.NB()), t.Context()
 	s.found()

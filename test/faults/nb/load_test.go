@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ovn-vpc/ovn-vpc/client"
@@ -252,15 +251,11 @@ func (l *load) end(nbctl func(context.Context, ...string) (string, error)) {
 		objects, err := c.Get(ctx, engine.Filter{Kind: model.KindAttachment, VPC: vpc})
 		require.NoError(l.t, err)
 		l.compare(i, objects)
-		require.EventuallyWithT(l.t, func(t *assert.CollectT) {
-			listed, err := mirror.List(ctx, c)
-			require.NoError(t, err)
-			require.NoError(t, l.mirrors[i].Differs(listed))
-		}, patience, 4*pause, "server %d: a watch and a list differ", i)
 		tier, err := c.GetOne(ctx, model.ID{Kind: model.KindTier, VPC: "cli", Name: "t"})
 		require.NoError(l.t, err)
 		require.EqualValues(l.t, 600+l.round.Load(), tier.Resource.Spec.(*model.TierSpec).DHCP.LeaseTime)
 	}
+	l.mirrored(l.mirrors)
 	l.hangUp()
 	l.watches.Wait()
 	require.NoError(l.t, errors.Join(l.faults...))

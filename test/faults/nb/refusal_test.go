@@ -91,6 +91,7 @@ func start(t *testing.T, dir, script string, args ...string) *os.Process {
 
 // A full disk is told as that, and all goes on when there is room again.
 func TestFullDisk(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := labtest.TempDir(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "disk"), 0o700))
 	process := start(t, dir, "mount -t tmpfs -o size=400k tmpfs disk && cp nb.db disk", dir+"/disk/nb.db")
@@ -145,6 +146,7 @@ func fill(t *testing.T, path string) {
 // A server that mirrors another one can be read, and says that it takes no
 // changes until it is made the active one.
 func TestReadOnly(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	active := newStage(t, box.NB())
 	active.found()

@@ -15,6 +15,7 @@ import (
 
 // A database that hangs for a while, or is killed, costs time and nothing else.
 func TestStoppedAndRestarted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	box := labtest.NewTestSandbox(t, lab.SandboxOptions{NoNorthd: true})
 	s, ctx := newStage(t, box.NB()), t.Context()
 	s.found()

@@ -244,7 +244,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 			c.before = w.before(c.id)
 		} else {
 			var err error
-			if c.want, err = translate.Fragment(c.after, then); err != nil {
+			if c.want, err = fragment(c.after, then); err != nil {
 				return err
 			}
 		}
@@ -298,12 +298,12 @@ func (d *desire) tierMoved(r *model.Resource) bool {
 }
 
 func sameFragment(r *model.Resource, now, then translate.Context) (bool, error) {
-	a, err := translate.Fragment(r, now)
+	a, err := fragment(r, now)
 	if err != nil {
 		// Its references were broken before: whatever comes is a change.
 		return false, nil
 	}
-	b, err := translate.Fragment(r, then)
+	b, err := fragment(r, then)
 	if err != nil {
 		return false, err
 	}

@@ -84,6 +84,27 @@ test-compat: setup-compat bin/testsum ## database, pipeline and wire tests on OV
 test-faults: setup bin/testsum ## the tests that kill writers and databases alone, COUNT of each fault, and what the audit of all committed states says
 	@$(call gotest,./test/audit/... ./test/faults/... -timeout 2h $(if $(COUNT),-cases $(COUNT)))
 
+# go test -fuzz takes one target at a time.
+FUZZ := model:FuzzLoad translate/match:FuzzParse nbdb:FuzzParseDump trace:FuzzReadSummary engine:FuzzExplain server:FuzzCall
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## feed the readers made-up input, FUZZTIME=30s each
+	@failed=; for target in $(FUZZ); do \
+		echo "== $$target"; \
+		go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) "./$${target%:*}" || failed="$$failed $$target"; \
+	done; [ -z "$$failed" ] || { echo "make fuzz: failed:$$failed" >&2; exit 1; }
+
+.PHONY: test-race
+test-race: setup bin/testsum ## all tests and the programs that they build with the race detector, random ones with fewer cases (root)
+	@GOFLAGS=-race go test -short -json -count=1 -timeout 60m ./... -cases 20 | bin/testsum
+
+DURATION ?= 20m
+
+.PHONY: soak
+soak: setup ## churn on a server for DURATION=20m, and see whether what it uses stays level
+	go test -v -count=1 -timeout 0 ./test/soak -run TestSoak -duration $(DURATION)
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w these:"$$'\n'"$$unformatted" >&2; exit 1; }

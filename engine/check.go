@@ -134,9 +134,12 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 		}
 	}
 	for _, r := range d.input {
-		if value := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; value != "" &&
-			r.Kind == model.KindVPCOffering && w.resources[r.ID()] == nil {
-			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+offeringOwner(value), "choose another name").
+		if value, ok := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; ok && r.Kind == model.KindVPCOffering && offeringOwner(value) != w.owner {
+			by := "another tool"
+			if owner := offeringOwner(value); owner != "" {
+				by = "the installation " + strconv.Quote(owner)
+			}
+			d.found = append(d.found, r.Fault("metadata.name", "the name is taken by an offering of "+by, "choose another name").
 				Coded(model.CodeTaken))
 		}
 		for _, n := range namesOf(r) {
@@ -197,7 +200,7 @@ func (w *world) foreignNames() map[string]nbdb.Row {
 // made tells whether a row has the UUID that we give to one of a resource's
 // rows: then it is ours, and has lost its marks.
 func (d *desire) made(r *model.Resource, row nbdb.UUID) bool {
-	f, err := translate.Fragment(r, d.world.context(d.resources))
+	f, err := fragment(r, d.world.context(d.resources))
 	return err == nil && slices.ContainsFunc(f.Rows, func(x nbdb.Row) bool { return x.ID() == row })
 }
 
@@ -227,12 +230,14 @@ func (e *Engine) ownerOf(ctx context.Context, r nbdb.Row, vpc string) (string, e
 	}
 }
 
+// offeringOwner is the installation that an entry of an offering names, "" if it
+// names none.
 func offeringOwner(value string) string {
 	var o translate.StoredEntry
-	if json.Unmarshal([]byte(value), &o) != nil || o.Owner == "" {
-		return "another tool"
+	if json.Unmarshal([]byte(value), &o) != nil {
+		return ""
 	}
-	return "the installation " + strconv.Quote(o.Owner)
+	return o.Owner
 }
 
 // checkGuests refuses to delete a switch or router that holds rows of others:

@@ -98,6 +98,19 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
 
+// DamagedError says that what is stored of a VPC does not fit together, or can't
+// be read: Drift tells more.
+type DamagedError struct {
+	VPC string
+	Err error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("what is stored of VPC %s is damaged (drift tells more): %s", e.VPC, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
 // RepeatedError says that a request has created another resource already, by
 // the first word of its mark (model.Resource.Request).
 type RepeatedError struct {

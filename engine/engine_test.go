@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
@@ -135,7 +136,7 @@ func TestMain(m *testing.M) {
 	if remote := os.Getenv(writerEnv); remote != "" {
 		os.Exit(writer(remote))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // vpc, tier and att are documents.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,14 +35,7 @@ func expectation(owner string, router nbdb.Row, key, value string) (*model.Resou
 	if !ok {
 		return nil, nil
 	}
-	res, err := translate.ParseEntry(model.KindExpectation, owner, value)
-	if err == nil && res != nil && (res.Metadata.Name != name || res.Metadata.VPC != router.IDs()[translate.KeyVPC]) {
-		err = fmt.Errorf("it is of %s", res.ID())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("external_ids:%s: %w", key, err)
-	}
-	return res, nil
+	return entry(model.ID{Kind: model.KindExpectation, VPC: router.IDs()[translate.KeyVPC], Name: name}, owner, key, value)
 }
 
 // expectation are the entries in which an expectation is stored, one that can't

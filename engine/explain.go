@@ -76,7 +76,7 @@ func (x *explainer) plan(resources map[model.ID]*model.Resource) error {
 	c := x.world.context(resources)
 	var fragments []nbdb.Fragment
 	for _, r := range sorted(resources) {
-		f, err := translate.Fragment(r, c)
+		f, err := fragment(r, c)
 		if err != nil {
 			return err
 		}

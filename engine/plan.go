@@ -321,7 +321,7 @@ func (d *desire) changeOf(id model.ID, then translate.Context) (*change, error) 
 		return c, nil
 	}
 	var err error
-	c.want, err = translate.Fragment(c.after, then)
+	c.want, err = fragment(c.after, then)
 	return c, err
 }
 
@@ -341,12 +341,12 @@ func (d *desire) tierMoved(r *model.Resource) bool {
 }
 
 func sameFragment(r *model.Resource, now, then translate.Context) (bool, error) {
-	a, err := translate.Fragment(r, now)
+	a, err := fragment(r, now)
 	if err != nil {
 		// Its references were broken before: whatever comes is a change.
 		return false, nil
 	}
-	b, err := translate.Fragment(r, then)
+	b, err := fragment(r, then)
 	if err != nil {
 		return false, err
 	}

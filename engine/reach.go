@@ -98,7 +98,7 @@ func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource,
 		if err != nil {
 			return err
 		}
-		policy, err := reach.New(vpc, all)
+		policy, err := policyOf(vpc, all)
 		if err != nil {
 			return err
 		}
@@ -112,6 +112,16 @@ func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource,
 		return &NotFoundError{model.ID{Kind: missing.ID.Kind, Name: missing.ID.Name}}
 	}
 	return nil
+}
+
+// policyOf is what the lists of a VPC say. An input has been checked by now: what
+// does not fit together is stored.
+func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
+	policy, err := reach.New(vpc, resources)
+	if err != nil {
+		return nil, &DamagedError{vpc, err}
+	}
+	return policy, nil
 }
 
 // in are the options for one VPC, its ends found.

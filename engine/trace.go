@@ -12,7 +12,6 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/reach"
 	"github.com/ovn-vpc/ovn-vpc/trace"
 	"github.com/ovn-vpc/ovn-vpc/traffic"
-	"github.com/ovn-vpc/ovn-vpc/translate"
 	"github.com/ovn-vpc/ovn-vpc/translate/match"
 )
 
@@ -222,7 +221,7 @@ func (t *tracing) load(ctx context.Context, set *model.Set) error {
 		}
 	}
 	if t.network, err = trace.NewNetwork(t.state); err != nil {
-		return fmt.Errorf("tracing: %w", err)
+		return &DamagedError{t.vpc, fmt.Errorf("tracing: %w", err)}
 	}
 	return nil
 }
@@ -280,7 +279,7 @@ func (t *tracing) loadPlanned(ctx context.Context, set *model.Set) error {
 		if vpcOf(r.ID()) != t.vpc {
 			continue
 		}
-		f, err := translate.Fragment(r, c)
+		f, err := fragment(r, c)
 		if err != nil {
 			return err
 		}

@@ -237,10 +237,11 @@ func (w *watcher) entries(old, now nbdb.Row) {
 // entry is the resource that an entry of a row stores, nil if it stores none or
 // can't be read.
 func (w *watcher) entry(r nbdb.Row, key, value string) *model.Resource {
-	if r.Table() == nbdb.TableNBGlobal {
-		return offering(w.engine.Owner, key, value)
+	find := offering
+	if r.Table() != nbdb.TableNBGlobal {
+		find = func(owner, key, value string) (*model.Resource, error) { return expectation(owner, r, key, value) }
 	}
-	res, err := expectation(w.engine.Owner, r, key, value)
+	res, err := find(w.engine.Owner, key, value)
 	if err != nil {
 		w.engine.Log.Warn("a stored resource can't be read", "table", r.Table(), "row", r.ID(), "error", err)
 	}

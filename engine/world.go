@@ -307,7 +307,19 @@ func principal(r nbdb.Row) (*model.Resource, error) {
 		return nil, err
 	}
 	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
-	return res, nil
+	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok && id != res.ID() {
+		return nil, fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)
+	}
+	// What was checked when it was written fits its digest.
+	if edited(r, res) {
+		err = invalid(res.Check())
+	}
+	return res, err
+}
+
+// edited tells whether the resource that a row stores does not fit its digest.
+func edited(r nbdb.Row, res *model.Resource) bool {
+	return r.IDs()[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(r.IDs())), res.Manager)
 }
 
 // stored is what a row stores: a resource, or nothing.
@@ -319,11 +331,13 @@ type stored struct {
 
 func readStored(r nbdb.Row) stored {
 	res, err := principal(r)
-	if res == nil {
+	if err != nil {
 		return stored{err: err}
 	}
-	ids := r.IDs()
-	return stored{resource: res, edited: ids[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(ids)), res.Manager)}
+	if res == nil {
+		return stored{}
+	}
+	return stored{resource: res, edited: edited(r, res)}
 }
 
 // readPrincipal notes the resource that a row stores, if it stores one.
@@ -450,7 +464,11 @@ func (w *world) readCopy(id model.ID, manager, request, spec string) {
 
 func (w *world) readOfferings() {
 	for key, value := range w.global.ExternalIDs {
-		if res := offering(w.owner, key, value); res != nil {
+		res, err := offering(w.owner, key, value)
+		switch {
+		case err != nil:
+			w.unread = append(w.unread, unreadable{w.global, err})
+		case res != nil:
 			w.resources[res.ID()] = res
 		}
 	}
@@ -458,16 +476,28 @@ func (w *world) readOfferings() {
 
 // offering is the one that an entry of NB_Global stores, nil if it is none of
 // the owner's.
-func offering(owner, key, value string) *model.Resource {
+func offering(owner, key, value string) (*model.Resource, error) {
 	name, ok := strings.CutPrefix(key, translate.KeyOfferingPrefix)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	res, err := translate.ParseEntry(model.KindVPCOffering, owner, value)
-	if err != nil || res == nil || res.Metadata.Name != name {
-		return nil
+	return entry(model.ID{Kind: model.KindVPCOffering, Name: name}, owner, key, value)
+}
+
+// entry is the resource that is to be stored in an entry of a row, nil if that is
+// another owner's.
+func entry(id model.ID, owner, key, value string) (*model.Resource, error) {
+	res, err := translate.ParseEntry(id.Kind, owner, value)
+	if err == nil && res != nil && res.ID() != id {
+		err = fmt.Errorf("it is of %s", res.ID())
 	}
-	return res
+	if err == nil && res != nil {
+		err = invalid(res.Check())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("external_ids:%s: %w", key, err)
+	}
+	return res, nil
 }
 
 // context is what translations of a desired state look at.
@@ -516,13 +546,23 @@ func (w *world) marked(r nbdb.Row, key string, id model.ID) bool {
 	return ids[translate.KeyOwner] == w.owner && ids[translate.KeyKey] == key && ids[translate.KeyVPC] == vpcOf(id)
 }
 
+// fragment is what a resource becomes. An input has been checked by now: what
+// can't be translated is stored, or refers to it.
+func fragment(r *model.Resource, c translate.Context) (nbdb.Fragment, error) {
+	f, err := translate.Fragment(r, c)
+	if err != nil {
+		return f, &DamagedError{vpcOf(r.ID()), err}
+	}
+	return f, nil
+}
+
 // have is the fragment of a resource as it really stands in the database.
 func (w *world) have(id model.ID) nbdb.Fragment {
 	var f nbdb.Fragment
 	switch id.Kind {
 	case model.KindVPCOffering:
 		key := translate.KeyOfferingPrefix + id.Name
-		if value, ok := w.global.ExternalIDs[key]; ok && w.resources[id] != nil {
+		if value := w.global.ExternalIDs[key]; offeringOwner(value) == w.owner {
 			f.Entries = append(f.Entries, nbdb.Entry{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Key: key, Value: value})
 		}
 		return f

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	_ "github.com/ovn-vpc/ovn-vpc/internal/testflag"
 	"github.com/ovn-vpc/ovn-vpc/lab"
@@ -322,7 +323,7 @@ const abandon = "OVN_VPC_LAB_TEST_ABANDON"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(abandon) == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	}
 	l, err := lab.Up(context.Background(), lab.Options{Hypervisors: 1, Root: labtest.Root()})
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *Server) explainRoute(rs *routes) route {
 	}}
 	return route{method: http.MethodPost, path: "/v1/explain", id: "explain", summary: "Tell which resource and rule are behind what OVN shows",
 		body: map[string]*huma.Schema{jsonType: body}, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[explainBody](rs.doc)},
-		problems: problemStatuses(bodyProblems(http.StatusNotFound)...), handle: s.explain}
+		problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...), handle: s.explain}
 }
 
 // documentsSchema is that of a list of documents.

@@ -28,6 +28,7 @@ const (
 	slugTaken            slug = "taken"
 	slugExists           slug = "exists"
 	slugConflict         slug = "conflict"
+	slugDamaged          slug = "damaged"
 	slugPrecondition     slug = "precondition"
 	slugTooLarge         slug = "too-large"
 	slugUnsupportedMedia slug = "unsupported-media-type"
@@ -67,6 +68,8 @@ func (s slug) kind() (status int, title string) {
 		return http.StatusConflict, "It exists"
 	case slugConflict:
 		return http.StatusConflict, "The database kept changing"
+	case slugDamaged:
+		return http.StatusConflict, "What is stored is damaged"
 	case slugPrecondition:
 		return http.StatusPreconditionFailed, "The resource is not as the request assumes"
 	case slugTooLarge:
@@ -114,12 +117,15 @@ func problemOf(err error) *Problem {
 	var missing *engine.NotFoundError
 	var repeated *engine.RepeatedError
 	var conflict *engine.ConflictError
+	var damaged *engine.DamagedError
 	switch {
 	case errors.As(err, &problem):
 		answer := *problem
 		return &answer
 	case errors.As(err, &invalid):
 		return invalidProblem(invalid.Diagnostics)
+	case errors.As(err, &damaged):
+		return newProblem(slugDamaged, "%s", damaged)
 	case errors.As(err, &missing):
 		return newProblem(slugNotFound, "%s", missing)
 	case errors.As(err, &repeated):

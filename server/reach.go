@@ -24,7 +24,7 @@ func (s *Server) reachRoutes(rs *routes) {
 	}
 	answers := map[int]*huma.Schema{http.StatusOK: schemaOf[engine.ReachReport](rs.doc)}
 	rs.add(route{method: http.MethodGet, path: "/v1/reach", id: "reach", tag: "many", summary: "Tell who reaches whom by what is stored", params: params,
-		responses: answers, problems: problemStatuses(http.StatusNotFound, http.StatusUnprocessableEntity), handle: s.reach})
+		responses: answers, problems: problemStatuses(http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity), handle: s.reach})
 	rs.add(route{method: http.MethodPost, path: "/v1/reach", id: "reach-documents", tag: "many", summary: "Tell who would reach whom when documents were applied",
 		params: params, body: map[string]*huma.Schema{jsonType: documents, yamlType: documents},
 		responses: answers, problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...), handle: s.reach})

@@ -26,7 +26,7 @@ func (s *Server) traceRoute(rs *routes) route {
 		description: "Ends are an attachment or a tier (attachment/NAME, tier/NAME where both have the name), an address, or outside. " +
 			"Traffic is such as tcp/443; without it, ping. The VPC may be left away by those who may view all, where there is one.",
 		body: map[string]*huma.Schema{jsonType: body}, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.TraceReport](rs.doc)},
-		problems: problemStatuses(bodyProblems(http.StatusNotFound)...), handle: s.trace}
+		problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...), handle: s.trace}
 }
 
 func (s *Server) trace(c *exchange) (*answer, error) {

@@ -14,7 +14,7 @@ func (s *Server) verifyRoutes(rs *routes) {
 	params := []*huma.Param{vpcParam()}
 	answers := map[int]*huma.Schema{http.StatusOK: schemaOf[engine.VerifyReport](rs.doc)}
 	rs.add(route{method: http.MethodGet, path: "/v1/verify", id: "verify", tag: "many", summary: "Tell which expectations hold by what is stored", params: params,
-		responses: answers, problems: problemStatuses(http.StatusNotFound, http.StatusUnprocessableEntity), handle: s.verify})
+		responses: answers, problems: problemStatuses(http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity), handle: s.verify})
 	rs.add(route{method: http.MethodPost, path: "/v1/verify", id: "verify-documents", tag: "many", summary: "Tell which expectations would hold when documents were applied",
 		params: params, body: map[string]*huma.Schema{jsonType: documents, yamlType: documents},
 		responses: answers, problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...), handle: s.verify})

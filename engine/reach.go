@@ -168,9 +168,9 @@ const (
 	reckonAlways
 )
 
-// maxWork bounds, in the units of reach.Work, what a plan reckons by itself: a
-// second or two.
-const maxWork = 1_000_000
+// maxWork bounds, in the units of reach.Work, what a plan reckons by itself:
+// 200 tiers with one list of 5000 rules, some seconds.
+const maxWork = 600_000_000
 
 // reckon adds to the part of a plan for one VPC what it opens and closes.
 func (d *desire) reckon(part *VPCPlan) {

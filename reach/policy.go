@@ -49,8 +49,7 @@ func (e End) String() string {
 	return e.Name
 }
 
-// Policy is the lists of a VPC and where they are in force. It remembers what
-// it has been asked: one caller at a time.
+// Policy is the lists of a VPC and where they are in force.
 type Policy struct {
 	vpc         string
 	tiers       []*place // by name

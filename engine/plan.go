@@ -328,8 +328,8 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	slices.SortFunc(part.Changes, func(a, b ResourceChange) int { return compareIDs(a.ID(), b.ID()) })
 	d.reckon(part)
 	guards := e.newGuarder(d, vpc)
-	broken, judged := d.judge(part)
-	guards.reckoned = part.Reach != nil || judged
+	broken, judged, gated := d.judge(part)
+	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
 	for _, group := range split(active, whole) {
 		tx := diffOf(group)
 		guards.guard(group, &tx)

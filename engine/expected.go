@@ -91,7 +91,7 @@ func (d *desire) concernsExpectations(part *VPCPlan) (any, breaks bool) {
 // override tells of the expectations that a part breaks. Where that is allowed it
 // is noted at the VPC's router.
 func (e *Engine) override(d *desire, part *VPCPlan, broken []reach.Verdict) error {
-	const fix = "change what breaks it, change or delete the expectation, or apply with --override-expectations"
+	const fix = "change what breaks it, change or delete the expectation, or give --override-expectations (?overrideExpectations=true)"
 	note := Overridden{Manager: e.Manager, Time: e.Now().UTC().Truncate(time.Second)}
 	for _, v := range broken {
 		r := d.resources[model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}]

@@ -68,6 +68,7 @@ type Plan struct {
 	behind bool // and has not caught up
 	nbCfg  int
 	then   map[model.ID]*model.Resource // what was read and planned, as it is to be
+	lost   []*model.Resource            // of which the rows were gone
 }
 
 // Empty tells that nothing would change.
@@ -119,6 +120,9 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 // planOnce is planIn; reclaimed tells that rows without marks have been looked
 // for already.
 func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int, reclaimed bool) (*Plan, error) {
+	if e.Openings != nil {
+		wish.reckoning = reckonAlways
+	}
 	d := e.desire(w, wish, attempt)
 	if err := e.checkNames(ctx, d); err != nil {
 		return nil, err
@@ -161,12 +165,15 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		}
 	}
 	p.offeringsLast()
+	if e.Openings != nil {
+		return p, p.Confirm(*e.Openings)
+	}
 	return p, nil
 }
 
 // newPlan is a plan without changes.
 func (e *Engine) newPlan(w *world) *Plan {
-	return &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, then: w.resources,
+	return &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, then: w.resources, lost: w.lost,
 		northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
 }
 

@@ -51,12 +51,13 @@ type foreseen struct {
 // when that were applied.
 func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (foreseen, error) {
 	f := foreseen{vpcs: []string{vpc}}
+	var lost []*model.Resource
 	if set == nil {
 		w, err := e.read(ctx, scope{all: vpc == "", vpcs: f.vpcs})
 		if err != nil {
 			return f, err
 		}
-		f.resources = w.resources
+		f.resources, lost = w.resources, w.lost
 	} else {
 		wish := wish{put: set.Resources, judging: judgeNever}
 		s := e.scopeOf(wish)
@@ -71,7 +72,10 @@ func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (fores
 		if err != nil {
 			return f, err
 		}
-		f.resources, f.found = p.then, p.Diagnostics
+		f.resources, f.found, lost = p.then, p.Diagnostics, p.lost
+	}
+	if err := whole(lost, f.resources, vpc); err != nil {
+		return f, err
 	}
 	if vpc != "" {
 		return f, nil
@@ -98,7 +102,7 @@ func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource,
 		if err != nil {
 			return err
 		}
-		policy, err := reach.New(vpc, all)
+		policy, err := policyOf(vpc, all)
 		if err != nil {
 			return err
 		}
@@ -112,6 +116,32 @@ func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource,
 		return &NotFoundError{model.ID{Kind: missing.ID.Kind, Name: missing.ID.Name}}
 	}
 	return nil
+}
+
+// whole refuses to tell of a VPC, "" for all, where rows of it or of its tiers
+// are gone and nothing brings them back.
+func whole(lost []*model.Resource, resources map[model.ID]*model.Resource, vpc string) error {
+	var found model.Diagnostics
+	for _, r := range lost {
+		if r.Kind != model.KindAttachment && resources[r.ID()] == nil && (vpc == "" || vpcOf(r.ID()) == vpc) {
+			r = &model.Resource{Kind: r.Kind, Metadata: r.Metadata}
+			found = append(found, r.Fault("", "somebody has removed its rows", "see ovn-vpc drift, which restores it with --repair"))
+		}
+	}
+	return invalid(found)
+}
+
+// policyOf reads the lists of a VPC. Where rows are gone that others need, the
+// *InvalidError names them.
+func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
+	p, err := reach.New(vpc, resources)
+	var missing *reach.MissingError
+	if !errors.As(err, &missing) {
+		return p, err
+	}
+	user := &model.Resource{Kind: missing.User.Kind, Metadata: model.Metadata{Name: missing.User.Name, VPC: vpc}}
+	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: somebody has removed its rows", missing.ID),
+		fmt.Sprintf("see ovn-vpc drift, and apply %s again", missing.ID))}}
 }
 
 // in are the options for one VPC, its ends found.

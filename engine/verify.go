@@ -56,7 +56,7 @@ func verdicts(vpc string, resources []*model.Resource) ([]reach.Verdict, error) 
 	if len(expected) == 0 {
 		return nil, nil
 	}
-	policy, err := reach.New(vpc, resources)
+	policy, err := policyOf(vpc, resources)
 	if err != nil {
 		return nil, err
 	}

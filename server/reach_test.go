@@ -99,6 +99,8 @@ func TestSingleWritesAreGated(t *testing.T) {
 	}
 	f.call("PUT", vpc+"/acls/db?allowOpen=x", `{"spec": {}}`).problem(400, "malformed")
 
+	require.Contains(t, f.call("GET", vpc, "").is(200).text, `"expectationsHeld": 2`)
+
 	// A removal takes along what names it; what it breaks otherwise is refused.
 	f.call("POST", vpc+"/attachments", `{"metadata": {"name": "vpn"}, "spec": {"tier": "app", "allowedAddresses": ["192.0.2.0/24"]}}`).is(201)
 	f.call("PUT", vpc+"/expectations/way", `{"spec": {"from": "192.0.2.1", "to": "outside", "expect": "deny"}}`).problem(422, "invalid")

@@ -26,6 +26,7 @@ type call struct {
 	// reads tells that the server changes nothing, again that the request may
 	// be sent again when its answer is lost.
 	reads, again bool
+	breaks       bool // it may break expectations
 }
 
 // answer is what came back, whole.
@@ -151,6 +152,9 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	query := url.Values{}
 	for k, v := range req.query {
 		query[k] = v
+	}
+	if req.breaks && c.options.OverrideExpectations {
+		query.Set("overrideExpectations", "true")
 	}
 	if waits(req.wait) {
 		query.Set("wait", string(req.wait))

@@ -44,7 +44,7 @@ type Options struct {
 	Insecure bool
 	// Manager is who brings resources by Plan and Apply; "": the server's choice.
 	Manager string
-	// OverrideExpectations lets Apply break expectations; the VPC keeps a note of it.
+	// OverrideExpectations lets changes break expectations; the VPC keeps a note of it.
 	OverrideExpectations bool
 	// Timeout bounds each call, repetitions and waiting included; 0: its context
 	// alone does. Watch is not bound.

@@ -269,6 +269,12 @@ func (c *Client) Apply(ctx context.Context, set *model.Set, prune bool, wait eng
 // refused.
 func (c *Client) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
 	query := c.changeQuery(prune)
+	confirm(query, named)
+	return c.apply(ctx, set, query, wait)
+}
+
+// confirm asks for a change that opens nothing else.
+func confirm(query url.Values, named []reach.Opening) {
 	query.Set("confirmOpens", "true")
 	var lines []string
 	for _, o := range named {
@@ -277,7 +283,6 @@ func (c *Client) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool,
 	if len(lines) > 0 {
 		query.Set("allowOpen", strings.Join(lines, "\n"))
 	}
-	return c.apply(ctx, set, query, wait)
 }
 
 func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wait engine.Wait) (*engine.Result, error) {
@@ -285,10 +290,7 @@ func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wa
 	if err != nil {
 		return nil, err
 	}
-	if c.options.OverrideExpectations {
-		query.Set("overrideExpectations", "true")
-	}
-	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait})
+	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait, breaks: true})
 	r.Diagnostics = place(set, r.Diagnostics)
 	return r, placedError(set, err)
 }
@@ -319,12 +321,24 @@ func (c *Client) Delete(ctx context.Context, ids []model.ID, cascade bool, wait 
 	if err != nil {
 		return nil, err
 	}
-	return c.change(ctx, call{method: http.MethodPost, path: "/v1/delete", query: url.Values{"cascade": {strconv.FormatBool(cascade)}}, body: body, wait: wait})
+	return c.change(ctx, call{method: http.MethodPost, path: "/v1/delete", query: url.Values{"cascade": {strconv.FormatBool(cascade)}}, body: body, wait: wait, breaks: true})
 }
 
 // ReplaceACL exchanges the list in force at a tier's boundary, in one
 // transaction.
 func (c *Client) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait engine.Wait) (*engine.Result, error) {
+	return c.replaceACL(ctx, vpc, tier, acl, url.Values{}, wait)
+}
+
+// ReplaceACLConfirmed is ReplaceACL, but refused where it opens anything which is
+// not named.
+func (c *Client) ReplaceACLConfirmed(ctx context.Context, vpc, tier, acl string, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
+	query := url.Values{}
+	confirm(query, named)
+	return c.replaceACL(ctx, vpc, tier, acl, query, wait)
+}
+
+func (c *Client) replaceACL(ctx context.Context, vpc, tier, acl string, query url.Values, wait engine.Wait) (*engine.Result, error) {
 	path, err := pathOf(model.ID{Kind: model.KindTier, VPC: vpc, Name: tier})
 	if err != nil {
 		return nil, err
@@ -333,7 +347,7 @@ func (c *Client) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait eng
 	if err != nil {
 		return nil, err
 	}
-	return c.change(ctx, call{method: http.MethodPost, path: path + "/acl", body: body, wait: wait})
+	return c.change(ctx, call{method: http.MethodPost, path: path + "/acl", query: query, body: body, wait: wait, breaks: true})
 }
 
 // change sends a change. The result is never nil.

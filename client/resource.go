@@ -74,7 +74,7 @@ func (c *Client) Create(ctx context.Context, r *model.Resource, o CreateOptions)
 	if err != nil {
 		return nil, err
 	}
-	req := call{method: http.MethodPost, path: path, body: body, header: http.Header{}, wait: o.Wait, again: o.IdempotencyKey != ""}
+	req := call{method: http.MethodPost, path: path, body: body, header: http.Header{}, wait: o.Wait, again: o.IdempotencyKey != "", breaks: true}
 	if o.IdempotencyKey != "" {
 		req.header.Set("Idempotency-Key", o.IdempotencyKey)
 	}
@@ -92,7 +92,7 @@ func (c *Client) Put(ctx context.Context, r *model.Resource, o WriteOptions) (*S
 	if err != nil {
 		return nil, err
 	}
-	return c.stored(ctx, call{method: http.MethodPut, path: path, body: body, header: o.header(), wait: o.Wait, again: o.again()})
+	return c.stored(ctx, call{method: http.MethodPut, path: path, body: body, header: o.header(), wait: o.Wait, again: o.again(), breaks: true})
 }
 
 // Patch merges a JSON merge patch (RFC 7396) into metadata.labels and spec, as
@@ -107,7 +107,7 @@ func (c *Client) Patch(ctx context.Context, id model.ID, patch any, o WriteOptio
 	if err != nil {
 		return nil, err
 	}
-	return c.stored(ctx, call{method: http.MethodPatch, path: path, body: body, media: mediaPatch, header: o.header(), wait: o.Wait})
+	return c.stored(ctx, call{method: http.MethodPatch, path: path, body: body, media: mediaPatch, header: o.header(), wait: o.Wait, breaks: true})
 }
 
 // GetOne reads one resource, a built-in list too.
@@ -127,7 +127,7 @@ func (c *Client) DeleteOne(ctx context.Context, id model.ID, o WriteOptions) (*e
 	if err != nil {
 		return nil, err
 	}
-	req := call{method: http.MethodDelete, path: path, header: o.header(), wait: o.Wait, again: o.again()}
+	req := call{method: http.MethodDelete, path: path, header: o.header(), wait: o.Wait, again: o.again(), breaks: true}
 	if o.Cascade {
 		req.query = url.Values{"cascade": {"true"}}
 	}

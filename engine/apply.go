@@ -75,13 +75,7 @@ func (e *Engine) Apply(ctx context.Context, set *model.Set, prune bool, wait Wai
 // ApplyConfirmed is Apply, but a plan that opens anything which is not named is
 // refused (Plan.Confirm), also one that had to be made anew.
 func (e *Engine) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait Wait) (*Result, error) {
-	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
-		p, err := e.plan(ctx, wish{put: set.Resources, prune: prune, reckoning: reckonAlways}, attempt)
-		if err == nil {
-			err = p.Confirm(named)
-		}
-		return p, err
-	})
+	return e.Confirming(named).Apply(ctx, set, prune, wait)
 }
 
 // Delete removes resources. What others use is refused, or with cascade its
@@ -130,6 +124,12 @@ func (e *Engine) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait Wai
 		put.Spec = &spec
 		return e.planIn(ctx, w, wish{put: []*model.Resource{&put}}, attempt)
 	})
+}
+
+// ReplaceACLConfirmed is ReplaceACL, but refused where it opens anything which is
+// not named.
+func (e *Engine) ReplaceACLConfirmed(ctx context.Context, vpc, tier, acl string, named []reach.Opening, wait Wait) (*Result, error) {
+	return e.Confirming(named).ReplaceACL(ctx, vpc, tier, acl, wait)
 }
 
 // ApplyPlan commits a plan that was made before. It is not made anew: when the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 // Store is the northbound database as the engine needs it; *nbdb.Client is one.
@@ -42,6 +43,9 @@ type Engine struct {
 	// OverrideExpectations lets changes pass that break an expectation, and notes
 	// it (Overridden).
 	OverrideExpectations bool
+	// Openings refuse changes that open what they don't name (Plan.Confirm); nil:
+	// anything may be opened.
+	Openings *[]reach.Opening
 
 	Now  func() time.Time
 	Rand func() uint64 // spreads retries
@@ -70,6 +74,14 @@ func (e *Engine) As(manager string) *Engine {
 func (e *Engine) Overriding() *Engine {
 	other := *e
 	other.OverrideExpectations = true
+	return &other
+}
+
+// Confirming is the same engine, but for changes that open nothing that isn't
+// named, also where they have to be planned anew.
+func (e *Engine) Confirming(named []reach.Opening) *Engine {
+	other := *e
+	other.Openings = &named
 	return &other
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,16 +54,51 @@ func (w *world) expectation(id model.ID) []nbdb.Entry {
 	return []nbdb.Entry{{Table: nbdb.TableLogicalRouter, Row: router.UUID, Key: key, Value: value}}
 }
 
-// expectation relies on the tiers that an expectation names.
+// expectation relies on the tiers and attachments that an expectation names.
 func (g *guarder) expectation(c *change) {
 	if c.after == nil {
 		return
 	}
-	tiers := g.all(model.KindTier)
-	users := model.Users(append(slices.Clone(tiers), c.after))
-	for _, t := range tiers {
-		if len(users[t.ID()]) > 0 {
-			g.digest(t.ID())
+	ends := slices.Concat(g.all(model.KindTier), g.all(model.KindAttachment))
+	users := model.Users(append(slices.Clone(ends), c.after))
+	for _, r := range ends {
+		if slices.Contains(users[r.ID()], c.id) {
+			g.digest(r.ID())
+		}
+	}
+}
+
+// followRouter is what a transaction makes of the keys of the VPC's router.
+func (g *guarder) followRouter() {
+	row := translate.RouterUUID(g.desire.world.owner, g.vpc)
+	for _, r := range g.tx.Rows {
+		if r.UUID != row {
+			continue
+		}
+		if r.Op == nbdb.Delete {
+			g.router = nil
+			continue
+		}
+		for _, col := range r.Columns {
+			if col.Column != "external_ids" {
+				continue
+			}
+			was, _ := col.Old.(map[string]string)
+			is, _ := col.New.(map[string]string)
+			if g.router == nil {
+				g.router = map[string]string{}
+			}
+			maps.DeleteFunc(g.router, func(key, _ string) bool { _, ours := was[key]; return ours })
+			maps.Copy(g.router, is)
+		}
+	}
+	for _, x := range g.tx.Entries {
+		switch {
+		case x.Row != row || g.router == nil:
+		case x.New == nil:
+			delete(g.router, x.Key)
+		default:
+			g.router[x.Key] = *x.New
 		}
 	}
 }

@@ -32,14 +32,19 @@ type Overridden struct {
 
 // judge finds the expectations that the part of a plan for one VPC breaks: those
 // that held before, or are new or changed, and will not hold. judged tells whether
-// there was any to look at.
-func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged bool) {
-	if d.judging == judgeNever || !d.concernsExpectations(part) {
-		return nil, false
+// there was any to look at, gated whether one that somebody adds meanwhile could
+// be broken.
+func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated bool) {
+	judged, gated = d.concernsExpectations(part)
+	if !judged {
+		return nil, false, gated
 	}
 	now, err := verdicts(part.VPC, sorted(d.resources))
 	if err != nil {
 		d.found = append(d.found, fault(vpcResource(part.VPC), "the expectations can't be judged: %s", "", err))
+	}
+	if !slices.ContainsFunc(now, func(v reach.Verdict) bool { return !v.Holds }) {
+		return nil, len(now) > 0, gated
 	}
 	held := map[string]bool{}
 	// What can't be read now has held nothing.
@@ -53,34 +58,40 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged bool) {
 			broken = append(broken, v)
 		}
 	}
-	return broken, len(now) > 0
+	return broken, len(now) > 0, gated
 }
 
 // concernsExpectations tells whether the part may make an expectation of its VPC
-// hold no more.
-func (d *desire) concernsExpectations(part *VPCPlan) bool {
+// hold no more, and whether it has such expectations of its own or may break
+// others: those that somebody adds meanwhile too.
+func (d *desire) concernsExpectations(part *VPCPlan) (any, breaks bool) {
+	if d.judging == judgeNever || part.VPC == "" {
+		return false, false
+	}
 	var named []*model.Resource // what an expectation may name, and those
 	there := false
 	for _, r := range d.resources {
-		if r.Metadata.VPC == part.VPC && part.VPC != "" && r.Kind != model.KindACL {
+		if r.Metadata.VPC == part.VPC && r.Kind != model.KindACL {
 			named = append(named, r)
 			there = there || r.Kind == model.KindExpectation
 		}
 	}
-	if !there {
-		return false
+	var users map[model.ID][]model.ID
+	if there {
+		slices.SortFunc(named, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+		users = model.Users(named)
 	}
-	slices.SortFunc(named, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
-	users := model.Users(named)
-	return slices.ContainsFunc(part.Changes, func(c ResourceChange) bool {
-		return c.Kind == model.KindExpectation || d.concernsReach(c) || c.Kind == model.KindAttachment && len(users[c.ID()]) > 0
-	})
+	for _, c := range part.Changes {
+		breaks = breaks || d.concernsReach(c) || c.Kind == model.KindAttachment && len(users[c.ID()]) > 0
+		any = any || c.Kind == model.KindExpectation
+	}
+	return there && (any || breaks), breaks
 }
 
 // override tells of the expectations that a part breaks. Where that is allowed it
 // is noted at the VPC's router.
 func (e *Engine) override(d *desire, part *VPCPlan, broken []reach.Verdict) error {
-	const fix = "change what breaks it, change or delete the expectation, or apply with --override-expectations"
+	const fix = "change what breaks it, change or delete the expectation, or give --override-expectations (?overrideExpectations=true)"
 	note := Overridden{Manager: e.Manager, Time: e.Now().UTC().Truncate(time.Second)}
 	for _, v := range broken {
 		r := d.resources[model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}]

@@ -27,6 +27,10 @@ type VPCStatus struct {
 	Tiers       int `json:"tiers"`
 	ACLs        int `json:"acls"` // without the built-in ones
 	Attachments int `json:"attachments"`
+	// Expectations it has, and how many of them hold: told where one VPC is asked
+	// for, and its rows are whole.
+	Expectations     int  `json:"expectations,omitempty"`
+	ExpectationsHeld *int `json:"expectationsHeld,omitempty"`
 }
 
 // OfferingStatus names the VPCs that use an offering.
@@ -135,6 +139,11 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 	}
 	st.count()
 	st.findPorts()
+	if f.VPC != "" {
+		st.verify(f.VPC)
+	} else if f.Kind == model.KindVPC && f.Name != "" {
+		st.verify(f.Name)
+	}
 	var out []Object
 	for _, r := range sorted(w.withBuiltins()) {
 		if !f.matches(r) {
@@ -216,8 +225,29 @@ func (s *statuses) count() {
 			v.Attachments++
 			id := tierID{r.Metadata.VPC, spec.Tier}
 			s.tiers[id] = append(s.tiers[id], spec)
+		case *model.ExpectationSpec:
+			v.Expectations++
 		}
 	}
+}
+
+// verify counts the expectations of a VPC that hold.
+func (s *statuses) verify(vpc string) {
+	v := s.vpcs[vpc]
+	if v == nil || v.Expectations == 0 || whole(s.world.lost, s.world.resources, vpc) != nil {
+		return
+	}
+	found, err := verdicts(vpc, sorted(s.world.resources))
+	if err != nil {
+		return // what is missing is told by drift, and where it is asked for
+	}
+	held := 0
+	for _, x := range found {
+		if x.Holds {
+			held++
+		}
+	}
+	v.ExpectationsHeld = &held
 }
 
 func (s *statuses) findPorts() {

@@ -23,7 +23,9 @@ type guarder struct {
 
 	freed map[string]map[netip.Addr]int64 // a tier's tombstones
 
-	reckoned bool // the plan tells what it opens
+	reckoned bool              // the plan tells what it opens
+	gated    bool              // it may break expectations
+	router   map[string]string // the external_ids of the VPC's router, where they are stored; nil if there is none
 
 	tx    *nbdb.Plan
 	seen  map[string]bool
@@ -38,6 +40,9 @@ func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	}
 	for _, lr := range nbdb.All[*nbdb.LogicalRouter](d.world.state) {
 		g.ports[lr.UUID] = lr.Ports
+		if lr.UUID == translate.RouterUUID(e.Owner, vpc) {
+			g.router = maps.Clone(lr.ExternalIDs)
+		}
 	}
 	for _, pg := range nbdb.All[*nbdb.PortGroup](d.world.state) {
 		if epoch, ok := pg.ExternalIDs[translate.NoteEpoch]; ok {
@@ -78,6 +83,10 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	if g.reckoned {
 		g.policy()
 	}
+	if g.gated && g.router != nil {
+		g.add("expectations", nbdb.Guard{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(g.desire.world.owner, g.vpc),
+			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
+	}
 	g.limits(changes)
 	g.advance(changes)
 }
@@ -104,6 +113,9 @@ func (g *guarder) digest(id model.ID) {
 		guard.Table, guard.Row = nbdb.TableLogicalSwitch, translate.SwitchUUID(owner, id.VPC, id.Name)
 	case model.KindACL:
 		guard.Table, guard.Row = nbdb.TablePortGroup, translate.PortGroupUUID(owner, id.VPC, id.Name)
+	case model.KindAttachment:
+		spec := g.desire.world.resources[id].Spec.(*model.AttachmentSpec)
+		guard.Table, guard.Row = nbdb.TableLogicalSwitchPort, translate.PortUUID(owner, id.VPC, spec.Addresses[0])
 	default:
 		return
 	}
@@ -391,6 +403,7 @@ func (g *guarder) advance(changes []*change) {
 			g.ports[x.From] = append(left, x.Add...)
 		}
 	}
+	g.followRouter()
 	for _, x := range g.tx.Entries {
 		if x.Key == translate.NoteEpoch && x.New != nil {
 			g.epochs[string(x.Row)] = *x.New

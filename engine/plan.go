@@ -69,6 +69,7 @@ type Plan struct {
 	behind bool // and has not caught up
 	nbCfg  int
 	then   map[model.ID]*model.Resource // what was read and planned, as it is to be
+	lost   []*model.Resource            // of which the rows were gone
 }
 
 // Empty tells that nothing would change.
@@ -118,6 +119,9 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 // planOnce is planIn; reclaimed tells that rows without marks have been looked
 // for already.
 func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int, reclaimed bool) (*Plan, error) {
+	if e.Openings != nil {
+		wish.reckoning = reckonAlways
+	}
 	d := e.desire(w, wish, attempt)
 	if err := e.checkNames(ctx, d); err != nil {
 		return nil, err
@@ -160,12 +164,15 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		}
 	}
 	p.offeringsLast()
+	if e.Openings != nil {
+		return p, p.Confirm(*e.Openings)
+	}
 	return p, nil
 }
 
 // newPlan is a plan without changes.
 func (e *Engine) newPlan(w *world) *Plan {
-	return &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, then: w.resources,
+	return &Plan{Database: w.global.UUID, Owner: e.Owner, VPCs: []VPCPlan{}, then: w.resources, lost: w.lost,
 		northd: w.northd(), behind: w.global.NbCfg > w.global.SbCfg, nbCfg: w.global.NbCfg}
 }
 
@@ -371,8 +378,8 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	slices.SortFunc(part.Changes, func(a, b ResourceChange) int { return compareIDs(a.ID(), b.ID()) })
 	d.reckon(part)
 	guards := e.newGuarder(d, vpc)
-	broken, judged := d.judge(part)
-	guards.reckoned = part.Reach != nil || judged
+	broken, judged, gated := d.judge(part)
+	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
 	for _, group := range split(active, whole) {
 		tx := diffOf(group)
 		guards.guard(group, &tx)

@@ -51,12 +51,13 @@ type foreseen struct {
 // when that were applied.
 func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (foreseen, error) {
 	f := foreseen{vpcs: []string{vpc}}
+	var lost []*model.Resource
 	if set == nil {
 		w, err := e.read(ctx, scope{all: vpc == "", vpcs: f.vpcs})
 		if err != nil {
 			return f, err
 		}
-		f.resources = w.resources
+		f.resources, lost = w.resources, w.lost
 	} else {
 		wish := wish{put: set.Resources, judging: judgeNever}
 		s := e.scopeOf(wish)
@@ -71,7 +72,10 @@ func (e *Engine) foresee(ctx context.Context, set *model.Set, vpc string) (fores
 		if err != nil {
 			return f, err
 		}
-		f.resources, f.found = p.then, p.Diagnostics
+		f.resources, f.found, lost = p.then, p.Diagnostics, p.lost
+	}
+	if err := whole(lost, f.resources, vpc); err != nil {
+		return f, err
 	}
 	if vpc != "" {
 		return f, nil
@@ -114,14 +118,34 @@ func (r *ReachReport) add(vpcs []string, resources map[model.ID]*model.Resource,
 	return nil
 }
 
+// whole refuses to tell of a VPC, "" for all, where rows of it or of its tiers
+// are gone and nothing brings them back.
+func whole(lost []*model.Resource, resources map[model.ID]*model.Resource, vpc string) error {
+	var found model.Diagnostics
+	for _, r := range lost {
+		if r.Kind != model.KindAttachment && resources[r.ID()] == nil && (vpc == "" || vpcOf(r.ID()) == vpc) {
+			r = &model.Resource{Kind: r.Kind, Metadata: r.Metadata}
+			found = append(found, r.Fault("", "somebody has removed its rows", "see ovn-vpc drift, which restores it with --repair"))
+		}
+	}
+	return invalid(found)
+}
+
 // policyOf is what the lists of a VPC say. An input has been checked by now: what
-// does not fit together is stored.
+// does not fit together is stored, a *DamagedError. Where rows are gone that others
+// need, the *InvalidError names them.
 func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
-	policy, err := reach.New(vpc, resources)
-	if err != nil {
+	p, err := reach.New(vpc, resources)
+	var missing *reach.MissingError
+	switch {
+	case err == nil:
+		return p, nil
+	case !errors.As(err, &missing):
 		return nil, &DamagedError{vpc, err}
 	}
-	return policy, nil
+	user := &model.Resource{Kind: missing.User.Kind, Metadata: model.Metadata{Name: missing.User.Name, VPC: vpc}}
+	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: somebody has removed its rows", missing.ID),
+		fmt.Sprintf("see ovn-vpc drift, and apply %s again", missing.ID))}}
 }
 
 // in are the options for one VPC, its ends found.
@@ -178,9 +202,9 @@ const (
 	reckonAlways
 )
 
-// maxWork bounds, in the units of reach.Work, what a plan reckons by itself: a
-// second or two.
-const maxWork = 1_000_000
+// maxWork bounds, in the units of reach.Work, what a plan reckons by itself:
+// 200 tiers with one list of 5000 rules, some seconds.
+const maxWork = 600_000_000
 
 // reckon adds to the part of a plan for one VPC what it opens and closes.
 func (d *desire) reckon(part *VPCPlan) {

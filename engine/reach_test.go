@@ -121,8 +121,12 @@ func TestPlanTellsWhatOpens(t *testing.T) {
 func TestPlanOfALargeVPCIsNotHeldUp(t *testing.T) {
 	f := newFixture(t, false)
 	text := vpc("big", "10.0.0.0/8")
-	for i := range 210 {
-		text += tierWith("big", fmt.Sprintf("t%d", i), fmt.Sprintf("cidrs: [10.%d.0.0/24], acl: default-allow", i))
+	for i := range 520 {
+		list := "default-deny"
+		if i == 0 {
+			list = "default-allow"
+		}
+		text += tierWith("big", fmt.Sprintf("t%d", i), fmt.Sprintf("cidrs: [10.%d.%d.0/24], acl: %s", i/256, i%256, list))
 	}
 	part := f.part(text)
 	require.Nil(t, part.Reach)

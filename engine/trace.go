@@ -231,6 +231,9 @@ func (t *tracing) loadStored(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := whole(w.lost, w.resources, t.vpc); err != nil {
+		return err
+	}
 	t.resources, t.state = w.resources, w.state
 	return t.engine.readForeign(ctx, w.state)
 }
@@ -267,8 +270,11 @@ func (e *Engine) readForeign(ctx context.Context, state *nbdb.State) error {
 }
 
 func (t *tracing) loadPlanned(ctx context.Context, set *model.Set) error {
-	p, err := t.engine.Plan(ctx, set, false)
+	p, err := t.engine.plan(ctx, wish{put: set.Resources, judging: judgeMildly}, 0)
 	if err != nil {
+		return err
+	}
+	if err := whole(p.lost, p.then, t.vpc); err != nil {
 		return err
 	}
 	t.report.Diagnostics = p.Diagnostics

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"syscall"
 )
 
 // Binaries says where the programs of OVN and Open vSwitch are taken from.
@@ -25,6 +26,8 @@ type Binaries struct {
 	// as this machine does: sockets, databases and pid files belong there. It
 	// is not needed without Root.
 	Dir string
+
+	tied bool // programs end with the thread that starts them
 }
 
 // sbin are the folders that are searched after PATH: that of a plain Debian
@@ -107,7 +110,11 @@ func (b *Binaries) Command(ctx context.Context, program string, args ...string) 
 	if err != nil {
 		return &exec.Cmd{Path: program, Args: append([]string{program}, args...), Err: err}
 	}
-	return exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	if b.tied {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
+	return cmd
 }
 
 // Run runs a program of b to its end and returns its standard output. The

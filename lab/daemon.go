@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -160,17 +162,63 @@ func (d *daemon) start(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare the start of %s: %w", d.name, err)
 	}
-	args := append([]string{"--detach", d.pidArg(), "--log-file=" + d.file(".log"), "-vconsole:off"}, d.args...)
+	args := append([]string{d.pidArg(), "--log-file=" + d.file(".log"), "-vconsole:off"}, d.args...)
+	if d.bin.tied {
+		ctx = context.WithoutCancel(ctx) // it lives on when the start is over
+	} else {
+		args = append([]string{"--detach"}, args...)
+	}
 	if !d.noUnixctl {
 		args = append([]string{"--unixctl=" + d.file(".ctl")}, args...)
 	}
 	cmd := d.bin.Command(ctx, d.program, args...)
 	// Nothing of the machine's own OVN and OVS is a default for these.
 	cmd.Env = append(os.Environ(), "OVN_RUNDIR="+d.dir, "OVS_RUNDIR="+d.dir, "OVN_LOGDIR="+d.dir, "OVS_LOGDIR="+d.dir, "OVN_DBDIR="+d.dir, "OVS_DBDIR="+d.dir)
-	if _, err := run(cmd, d.program, args); err != nil {
+	begin := func() error {
+		_, err := run(cmd, d.program, args)
+		return err
+	}
+	if d.bin.tied {
+		begin = func() error { return d.attend(cmd) }
+	}
+	if err := begin(); err != nil {
 		return fmt.Errorf("%w (its log is %s)", err, d.file(".log"))
 	}
 	return nil
+}
+
+// attend starts the process as a child, and returns when it is ready.
+func (d *daemon) attend(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", d.program, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	late := time.After(startTimeout)
+	for !d.ready() {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("%s has ended: %w", d.program, err)
+		case <-late:
+			err := cmd.Process.Kill()
+			<-ended
+			return errors.Join(fmt.Errorf("%s is not ready after %v", d.program, startTimeout), err)
+		case <-time.After(pollInterval):
+		}
+	}
+	return nil
+}
+
+// ready tells whether the process has written its id, and a server answers.
+func (d *daemon) ready() bool {
+	if running, err := d.running(); err != nil || !running {
+		return false
+	}
+	if d.program != "ovsdb-server" {
+		return true
+	}
+	conn, err := net.Dial("unix", d.file(".sock"))
+	return err == nil && conn.Close() == nil
 }
 
 // find returns the running process, nil when there is none: the one that the

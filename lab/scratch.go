@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -81,9 +82,13 @@ func (s *Scratch) Close() error {
 }
 
 // KeepScratch starts a sandbox in a new temporary folder, tells on out where
-// it is, and purges it when in ends or ctx does. First it purges those whose
-// keeper was killed.
+// it is, and purges it when in ends or ctx does. Its processes end with it also
+// where it is killed. First it purges the files of those whose keeper was.
 func KeepScratch(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	// Processes end with the thread that has started them (prctl(2),
+	// PR_SET_PDEATHSIG), and threads may end before the program does.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	sweepScratches(ctx)
 	dir, unlock, err := scratchFolder()
 	if err != nil {
@@ -93,8 +98,12 @@ func KeepScratch(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	// Not to be interrupted: what is half started could not be purged.
 	whole := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, purgeScratch(whole, dir)) }()
-	s, err := SandboxUp(whole, SandboxOptions{Dir: filepath.Join(dir, scratchBox)})
+	s, err := newSandbox(SandboxOptions{Dir: filepath.Join(dir, scratchBox)})
 	if err != nil {
+		return fmt.Errorf("start a scratch OVN: %w", err)
+	}
+	s.bin.tied = true
+	if err := s.up(whole); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(out).Encode(Scratch{NB: s.NB(), SB: s.SB()}); err != nil {

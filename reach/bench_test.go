@@ -10,6 +10,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/reach"
+	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
 const (
@@ -77,32 +78,60 @@ func TestLarge(t *testing.T) {
 	require.NotEmpty(t, r.Table())
 }
 
-func BenchmarkReach(b *testing.B) {
-	for _, share := range []int{1, 20} {
+// shapes are how many tiers share a list.
+func shapes(b *testing.B, run func(b *testing.B, share int)) {
+	for _, share := range []int{1, 10, 20, manyTiers} {
 		b.Run(fmt.Sprintf("%d-tiers-%d-rules-%d-lists", manyTiers, manyRules, manyTiers/share), func(b *testing.B) {
-			resources := large(share)
 			b.ReportAllocs()
-			for b.Loop() {
-				reachLarge(b, resources)
-			}
+			run(b, share)
 		})
 	}
 }
 
-func BenchmarkDiff(b *testing.B) {
-	resources := large(1)
-	before, err := reach.New("v", resources)
-	require.NoError(b, err)
-	changed := large(1)
-	for _, r := range changed {
-		if spec, ok := r.Spec.(*model.ACLSpec); ok && r.Metadata.Name == "l007" {
-			spec.Rules = append([]model.Rule{}, spec.Rules[:20]...)
+func BenchmarkReach(b *testing.B) {
+	shapes(b, func(b *testing.B, share int) {
+		resources := large(share)
+		for b.Loop() {
+			reachLarge(b, resources)
 		}
-	}
-	after, err := reach.New("v", changed)
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		reach.Diff(before, after, reach.Tier)
-	}
+	})
+}
+
+// One list loses a fifth of its rules.
+func BenchmarkDiff(b *testing.B) {
+	shapes(b, func(b *testing.B, share int) {
+		before, err := reach.New("v", large(share))
+		require.NoError(b, err)
+		changed := large(share)
+		for _, r := range changed {
+			if spec, ok := r.Spec.(*model.ACLSpec); ok && r.Metadata.Name == "l000" {
+				spec.Rules = spec.Rules[:len(spec.Rules)*4/5]
+			}
+		}
+		after, err := reach.New("v", changed)
+		require.NoError(b, err)
+		b.ReportMetric(float64(reach.Work(before, after)), "work")
+		for b.Loop() {
+			reach.Diff(before, after, reach.Tier)
+		}
+	})
+}
+
+// A tier's expectations about each other one, and outside.
+func BenchmarkVerify(b *testing.B) {
+	shapes(b, func(b *testing.B, share int) {
+		p, err := reach.New("v", large(share))
+		require.NoError(b, err)
+		var expectations []*model.Resource
+		for i := range manyTiers {
+			spec := &model.ExpectationSpec{From: "outside", To: fmt.Sprintf("t%03d", i), Traffic: traffic.Protocol(traffic.UDP), Expect: model.Deny}
+			if i%2 == 0 {
+				spec.From, spec.Traffic = "t001", traffic.Ports(traffic.TCP, 1, 1023)
+			}
+			expectations = append(expectations, &model.Resource{Kind: model.KindExpectation, Metadata: model.Metadata{Name: fmt.Sprintf("e%d", i), VPC: "v"}, Spec: spec})
+		}
+		for b.Loop() {
+			p.Verify(expectations)
+		}
+	})
 }

@@ -101,7 +101,7 @@ func changed(before, after fate) change {
 // Diff tells what a VPC's change opens and closes between tiers or attachments.
 // A policy is nil where there was or will be no VPC.
 func Diff(before, after *Policy, by Kind) *Difference {
-	d := &differ{before: newJoiner(true), after: newJoiner(true), found: &Difference{[]Change{}, []Change{}, []Change{}}}
+	d := &differ{newJoiner(true), newJoiner(true), map[[2]*voice]*axis[[2]said]{}, map[[2]*voice]*axis[[2]said]{}, &Difference{[]Change{}, []Change{}, []Change{}}}
 	ends := both(before.ends(by), after.ends(by))
 	if before != nil && after != nil {
 		// An address that moves between outside and a tier hasn't opened anything
@@ -117,6 +117,7 @@ func Diff(before, after *Policy, by Kind) *Difference {
 	for _, from := range ends {
 		d.before.forget()
 		d.after.forget()
+		clear(d.rows)
 		for _, to := range ends {
 			d.pair(from, to)
 		}
@@ -174,6 +175,7 @@ func (p *pair) any() *place {
 
 type differ struct {
 	before, after *joiner
+	rows, columns map[[2]*voice]*axis[[2]said]
 	found         *Difference
 }
 
@@ -182,23 +184,13 @@ func (d *differ) pair(from, to *pair) {
 	if from.any().tier == to.any().tier || from.same && to.same {
 		return
 	}
-	var before, after [2]grid[fate]
-	if from.before != nil && to.before != nil {
-		before = d.before.grids(from.before, to.before)
-	}
-	if from.after != nil && to.after != nil {
-		after = d.after.grids(from.after, to.after)
-	}
-	var grids [2]grid[change]
-	for f := range grids {
-		grids[f] = overlay(before[f], after[f])
-	}
-	possible := possible(grids)
-	for _, f := range flows(grids, func(c change) bool { return c.opens || c.closes || c.answers }) {
+	g := d.grid(from, to)
+	possible := g.possible()
+	for _, f := range g.flows(func(c change) bool { return c.opens || c.closes || c.answers }) {
 		c := Change{FromEnd: from.any().End, ToEnd: to.any().End, Traffic: f.traffic.Text(possible),
-			Replies: f.value.replies, set: f.traffic, possible: possible, from: f.from, to: f.to}
+			Replies: f.value.replies, set: f.traffic, possible: possible, from: f.from.addresses(), to: f.to.addresses()}
 		c.Outside = c.FromEnd.Kind == Outside || c.ToEnd.Kind == Outside
-		c.From, c.To = named(from.sends(), f.from), named(to.receives(), f.to)
+		c.From, c.To = f.from.named(), f.to.named()
 		if f.value.egress != silent && from.after.list != nil {
 			c.By = append(c.By, *from.after.list.decision(f.value.egress, model.Egress))
 		}
@@ -214,6 +206,60 @@ func (d *differ) pair(from, to *pair) {
 			d.found.Replies = append(d.found.Replies, c)
 		}
 	}
+}
+
+// grid is what becomes of packets between two ends before and after.
+func (d *differ) grid(from, to *pair) *grid[[2]said, change] {
+	var rows, columns [2]*voice
+	replies := [2]*replying{nowhere(), nowhere()}
+	if from.before != nil && to.before != nil {
+		rows[0], columns[0], replies[0] = d.before.voices(from.before, to.before)
+	}
+	if from.after != nil && to.after != nil {
+		rows[1], columns[1], replies[1] = d.after.voices(from.after, to.after)
+	}
+	g := &grid[[2]said, change]{rows: joined(d.rows, rows, from.sends), columns: joined(d.columns, columns, to.receives)}
+	var numbers [2][][2]int
+	for f := range g.cases {
+		g.cases[f] = traffic.Join(replies[0].cases[f], replies[1].cases[f], func(b, a int) int {
+			numbers[f] = append(numbers[f], [2]int{b, a})
+			return len(numbers[f]) - 1
+		})
+	}
+	g.value = func(f traffic.Family, row, column [2]said, number int) change {
+		var fates [2]fate
+		for i, r := range replies {
+			fates[i] = gone()
+			if row[i].back >= 0 && column[i].back >= 0 {
+				fates[i] = r.fate(f, row[i], column[i], numbers[f][number][i])
+			}
+		}
+		return changed(fates[0], fates[1])
+	}
+	return g
+}
+
+// joined puts on one axis what lists say of an end before and after; nil is
+// nothing.
+func joined(axes map[[2]*voice]*axis[[2]said], voices [2]*voice, addresses func() space) *axis[[2]said] {
+	if known := axes[voices]; known != nil {
+		return known
+	}
+	none := said{back: absent}
+	var sheets [2]sheet[[2]said]
+	for f := range sheets {
+		var both [2]sheet[said]
+		for i, v := range voices {
+			both[i] = sheet[said]{strips: []traffic.Map[said]{traffic.Constant(none)}, by: traffic.Constant(0)}
+			if v != nil {
+				both[i] = v.sheets[f]
+			}
+		}
+		sheets[f] = overlay(both[0], both[1], none)
+	}
+	x := &axis[[2]said]{sheets: sheets, space: addresses()}
+	axes[voices] = x
+	return x
 }
 
 func (p *pair) sends() space {
@@ -234,57 +280,4 @@ func (p *pair) receives() space {
 		return p.before.receives
 	}
 	return p.before.receives.join(p.after.receives)
-}
-
-// piece is some addresses, by their rows or columns before and after, -1 for
-// none.
-type piece struct {
-	set           *netipx.IPSet
-	before, after int
-}
-
-// overlay compares the cells of two grids, cut so that they fit.
-func overlay(before, after grid[fate]) (out grid[change]) {
-	rows, columns := pieces(before.from, after.from), pieces(before.to, after.to)
-	for _, r := range rows {
-		out.from = append(out.from, r.set)
-		for _, c := range columns {
-			out.cells = append(out.cells, traffic.Join(fateAt(before, r.before, c.before), fateAt(after, r.after, c.after), changed))
-		}
-	}
-	for _, c := range columns {
-		out.to = append(out.to, c.set)
-	}
-	return out
-}
-
-func fateAt(g grid[fate], row, column int) traffic.Map[fate] {
-	if row < 0 || column < 0 {
-		return traffic.Constant(gone())
-	}
-	return g.cells[row*len(g.to)+column]
-}
-
-// pieces cut two partitions so that each piece lies in at most one set of each.
-func pieces(before, after []*netipx.IPSet) []piece {
-	var out []piece
-	add := func(set *netipx.IPSet, b, a int) {
-		if len(set.Ranges()) > 0 {
-			out = append(out, piece{set, b, a})
-		}
-	}
-	for b, set := range before {
-		for a, other := range after {
-			if set.Equal(other) {
-				add(set, b, a)
-			} else {
-				add(intersect(set, other), b, a)
-			}
-		}
-		add(minus(set, union(after...)), b, -1)
-	}
-	for a, set := range after {
-		add(minus(set, union(before...)), -1, a)
-	}
-	return out
 }

@@ -130,15 +130,15 @@ func (p *Policy) judge(v *Verdict, j *joiner, wanted traffic.Set) {
 // breaks is the wanted traffic that passes though it should not be allowed, or
 // doesn't though it should.
 func (j *joiner) breaks(from, to *place, wanted traffic.Set, allow bool) []Break {
-	grids := j.grids(from, to)
-	possible := possible(grids)
+	g := j.grid(from, to)
+	possible := g.possible()
 	var out []Break
-	for _, f := range flows(grids, func(f fate) bool { return f.passes() != allow }) {
+	for _, f := range g.flows(func(f fate) bool { return f.passes() != allow }) {
 		set := f.traffic.Intersect(wanted)
 		if set.Empty() {
 			continue
 		}
-		b := Break{Traffic: set.Text(possible), From: named(from.sends, f.from), To: named(to.receives, f.to), By: []Decision{}}
+		b := Break{Traffic: set.Text(possible), From: f.from.named(), To: f.to.named(), By: []Decision{}}
 		if from.list != nil && f.value.egress.allow() != allow {
 			b.By = append(b.By, *from.list.decision(f.value.egress.rule(), model.Egress))
 		}

@@ -1,7 +1,7 @@
 package reach
 
 import (
-	"encoding/binary"
+	"slices"
 	"strings"
 
 	"go4.org/netipx"
@@ -31,131 +31,218 @@ type fate struct {
 
 func (f fate) passes() bool { return f.egress.allow() && f.ingress.allow() }
 
-// joiner puts together what the lists of two ends say. Pairs of the same two
-// judgements are put together once.
-type joiner struct {
-	rules  bool // to tell them apart; or else fates have none
-	spoken map[speech]traffic.Map[word]
-	words  map[string]traffic.Map[word] // one of each content
-	cells  map[[4]*traffic.Step[word]]traffic.Map[fate]
+// said is a list's word on packets to or from an address, and which of the answers
+// that it can give to their replies.
+type said struct {
+	word word
+	back int32 // in voice.backs
 }
 
-// speech is a list's map of a direction, by its first step.
-type speech struct {
+// joiner puts together what the lists of two ends say.
+type joiner struct {
+	rules   bool // to tell them apart; or else fates have none
+	heard   map[model.Direction]map[hearing]*voice
+	plain   map[plainly]*saying
+	answers map[[2]*traffic.Step[bool]]traffic.Map[string]
+}
+
+// hearing is a question: what a list says of addresses.
+type hearing struct {
+	list *list // nil: all passes
+	far  *netipx.IPSet
+}
+
+// saying is what a list says, and which replies it lets pass, for each family:
+// all if it is stateful.
+type saying struct {
+	sheets [2]sheet[said]
+	backs  [2][]traffic.Map[bool]
+}
+
+// plainly is what a list says of addresses that no rule names; nil lets all pass.
+type plainly struct {
 	list      *list
 	direction model.Direction
-	rules     *traffic.Step[int]
+}
+
+// voice is what a list says of packets to or from the addresses of an end.
+type voice struct {
+	*axis[said]
+	backs [2][]traffic.Map[bool]
+	plain *saying // nil where a rule names some of the addresses
 }
 
 func newJoiner(rules bool) *joiner {
-	return &joiner{rules, map[speech]traffic.Map[word]{}, map[string]traffic.Map[word]{}, map[[4]*traffic.Step[word]]traffic.Map[fate]{}}
+	return &joiner{rules, map[model.Direction]map[hearing]*voice{model.Ingress: {}, model.Egress: {}}, map[plainly]*saying{}, map[[2]*traffic.Step[bool]]traffic.Map[string]{}}
 }
 
-// forget lets go of what was put together: with another sender little of it
-// comes up again, and all of it takes much memory.
-func (j *joiner) forget() { clear(j.cells) }
-
-// grids are what becomes of all packets between two places, by families.
-func (j *joiner) grids(from, to *place) (grids [2]grid[fate]) {
-	rows, columns := judged(to.list, from.sends.all, model.Ingress), judged(from.list, to.receives.all, model.Egress)
-	for f := range grids {
-		grids[f].from, grids[f].to = far(rows, traffic.Family(f)), far(columns, traffic.Family(f))
-	}
-	for _, in := range rows {
-		for _, out := range columns {
-			if in.Family == out.Family {
-				g := &grids[in.Family]
-				g.cells = append(g.cells, j.cell(from.list, to.list, out, in))
-			}
-		}
-	}
-	return grids
+// forget lets go of what is of one sender alone: all of it takes much memory.
+func (j *joiner) forget() {
+	clear(j.answers)
+	clear(j.heard[model.Ingress])
 }
 
-// judged is a list's judgements, without a list one for each family.
-func judged(l *list, far *netipx.IPSet, d model.Direction) []Judgement {
-	if l != nil {
-		return l.judge(far, d)
-	}
-	var byFamily [2][]netipx.IPRange
-	for _, r := range far.Ranges() {
-		f := familyOf(r.From())
-		byFamily[f] = append(byFamily[f], r)
-	}
-	var out []Judgement
-	for f, ranges := range byFamily {
-		if len(ranges) > 0 {
-			out = append(out, Judgement{Family: traffic.Family(f), Far: rangeSet(ranges)})
-		}
-	}
-	return out
+// grid is what becomes of all packets between two places.
+func (j *joiner) grid(from, to *place) *grid[said, fate] {
+	rows, columns, replies := j.voices(from, to)
+	return &grid[said, fate]{rows.axis, columns.axis, replies.cases, replies.fate}
 }
 
-func far(js []Judgement, f traffic.Family) (out []*netipx.IPSet) {
-	for _, j := range js {
-		if j.Family == f {
-			out = append(out, j.Far)
-		}
-	}
-	return out
+// voices are what the receiver's list says of the sender's addresses, the
+// sender's of the receiver's, and what becomes of replies.
+func (j *joiner) voices(from, to *place) (rows, columns *voice, r *replying) {
+	rows, columns = j.voice(to.list, from.sends, model.Ingress), j.voice(from.list, to.receives, model.Egress)
+	return rows, columns, j.replies(rows, columns)
 }
 
-// cell is what becomes of packets that the sender's list and the receiver's
-// judge so.
-func (j *joiner) cell(from, to *list, out, in Judgement) traffic.Map[fate] {
-	egress, ingress := j.say(from, model.Egress, out.Family, out.Rules), j.say(to, model.Ingress, out.Family, in.Rules)
-	// The receiver's list lets replies out, the sender's lets them in.
-	leave, enter := j.say(to, model.Egress, out.Family, in.Back), j.say(from, model.Ingress, out.Family, out.Back)
-	key := [4]*traffic.Step[word]{&egress[0], &ingress[0], &leave[0], &enter[0]}
-	if known, ok := j.cells[key]; ok {
+// voice is what a list says of an end; without one all passes.
+func (j *joiner) voice(l *list, s space, d model.Direction) *voice {
+	h := hearing{l, s.all}
+	if known := j.heard[d][h]; known != nil {
 		return known
 	}
-	m := traffic.Join(egress, ingress, func(e, i word) fate { return fate{egress: e, ingress: i} })
-	if in.Back != nil || out.Back != nil {
-		back := traffic.Join(leave, enter, func(a, b word) bool { return a.allow() && b.allow() })
-		m = traffic.Join(m, replies(out.Family, back), func(f fate, replies string) fate {
-			if f.passes() {
-				f.replies = replies
-			}
-			return f
+	v := j.hear(h, d)
+	v.axis.space = s
+	j.heard[d][h] = v
+	return v
+}
+
+// hear asks a list.
+func (j *joiner) hear(h hearing, d model.Direction) *voice {
+	if h.list == nil {
+		return j.say(h, plainly{direction: model.Ingress}, func() *saying {
+			all := sheet[said]{nil, []traffic.Map[said]{traffic.Constant(said{word: newWord(Default, true)})}, traffic.Constant(0)}
+			yes := []traffic.Map[bool]{traffic.Constant(true)}
+			return &saying{[2]sheet[said]{all, all}, [2][]traffic.Map[bool]{yes, yes}}
 		})
 	}
-	j.cells[key] = m
-	return m
+	rules, plain := h.list.sheets(h.far, d)
+	translate := func() *saying { return j.translate(h, d, rules) }
+	if plain {
+		return j.say(h, plainly{h.list, d}, translate)
+	}
+	s := translate()
+	return &voice{&axis[said]{sheets: s.sheets}, s.backs, nil}
 }
 
-// say is a list's words on a family's packets. An end without a list lets all
-// pass, and so does a stateful list with replies.
-func (j *joiner) say(l *list, d model.Direction, f traffic.Family, rules traffic.Map[int]) traffic.Map[word] {
-	if l == nil || rules == nil {
-		return intern(j.words, f, traffic.Constant(newWord(Default, true)))
+// say is what is said of all addresses alike.
+func (j *joiner) say(h hearing, p plainly, translate func() *saying) *voice {
+	if j.plain[p] == nil {
+		j.plain[p] = translate()
 	}
-	s := speech{l, d, &rules[0]}
-	if known, ok := j.spoken[s]; ok {
+	s := j.plain[p]
+	x := &axis[said]{sheets: s.sheets}
+	for f, pieces := range byFamily(h.far) {
+		x.sheets[f].pieces = pieces
+	}
+	return &voice{x, s.backs, s}
+}
+
+// translate makes words of rules. Which replies a stateless list lets pass are
+// packets of the other direction, to or from each piece of the addresses.
+func (j *joiner) translate(h hearing, d model.Direction, rules [2]sheet[int]) *saying {
+	out, other := &saying{}, [2]sheet[int]{}
+	if h.list.spec.Stateless {
+		other, _ = h.list.sheets(h.far, opposite(d))
+	}
+	for f := range rules {
+		class := traffic.Constant(0)
+		out.backs[f] = []traffic.Map[bool]{traffic.Constant(true)}
+		if h.list.spec.Stateless {
+			class, out.backs[f] = h.list.backs(other[f], opposite(d))
+		}
+		out.sheets[f] = translated(rules[f], func(strip traffic.Map[int]) traffic.Map[said] {
+			return traffic.Join(strip, class, func(rule, back int) said {
+				allow := h.list.action(rule, d) == model.Allow
+				if !j.rules {
+					rule = Default
+				}
+				return said{newWord(rule, allow), int32(back)}
+			})
+		})
+	}
+	return out
+}
+
+// backs are the packets that a list lets pass, by pieces, which have classes.
+func (l *list) backs(s sheet[int], d model.Direction) (class traffic.Map[int], backs []traffic.Map[bool]) {
+	allowed := mapped(s, func(rule int) bool { return l.action(rule, d) == model.Allow })
+	class, examples := classify(allowed)
+	for _, piece := range examples {
+		backs = append(backs, allowed.column(piece))
+	}
+	return class, backs
+}
+
+// answers tells whether the list lets all replies of a family pass.
+func (v *voice) answers(f traffic.Family) bool {
+	all := traffic.Constant(true)
+	return len(v.backs[f]) == 1 && slices.Equal(v.backs[f][0], all)
+}
+
+// replying tells what becomes of the replies to packets between two ends.
+type replying struct {
+	cases [2]traffic.Map[int]
+	texts [2][][]string // of each case, by the rows' backs and the columns'
+	width [2]int
+}
+
+// nowhere is of packets from or to what isn't there.
+func nowhere() *replying {
+	return &replying{cases: [2]traffic.Map[int]{traffic.Constant(0), traffic.Constant(0)}}
+}
+
+func (j *joiner) replies(rows, columns *voice) *replying {
+	r := &replying{}
+	for _, f := range traffic.Families() {
+		r.width[f] = len(columns.backs[f])
+		if rows.answers(f) && columns.answers(f) {
+			r.cases[f], r.texts[f] = traffic.Constant(0), [][]string{{""}}
+			continue
+		}
+		var all []traffic.Map[string]
+		for _, leave := range rows.backs[f] {
+			for _, enter := range columns.backs[f] {
+				all = append(all, j.answered(f, leave, enter))
+			}
+		}
+		numbers := map[string]int{}
+		var key []byte
+		traffic.Together(all, func(s traffic.Span, texts []string) {
+			key = key[:0]
+			for _, text := range texts {
+				key = append(append(key, text...), 0)
+			}
+			n, ok := numbers[string(key)]
+			if !ok {
+				n = len(r.texts[f])
+				numbers[string(key)] = n
+				r.texts[f] = append(r.texts[f], slices.Clone(texts))
+			}
+			r.cases[f] = r.cases[f].Extend(s.Last, n)
+		})
+	}
+	return r
+}
+
+// fate is what becomes of a packet of which both lists have said their word.
+func (r *replying) fate(f traffic.Family, row, column said, number int) fate {
+	out := fate{egress: column.word, ingress: row.word}
+	if out.passes() {
+		out.replies = r.texts[f][number][int(row.back)*r.width[f]+int(column.back)]
+	}
+	return out
+}
+
+// answered tells what becomes of replies that one list lets leave, or not, and
+// the other enter.
+func (j *joiner) answered(f traffic.Family, leave, enter traffic.Map[bool]) traffic.Map[string] {
+	key := [2]*traffic.Step[bool]{&leave[0], &enter[0]}
+	if known, ok := j.answers[key]; ok {
 		return known
 	}
-	m := traffic.Join(rules, traffic.Constant(true), func(rule int, _ bool) word {
-		allow := l.action(rule, d) == model.Allow
-		if !j.rules {
-			rule = Default
-		}
-		return newWord(rule, allow)
-	})
-	m = intern(j.words, f, m)
-	j.spoken[s] = m
-	return m
-}
-
-// intern is the one map of a family and a content.
-func intern[V int | word](known map[string]traffic.Map[V], f traffic.Family, m traffic.Map[V]) traffic.Map[V] {
-	key := binary.AppendVarint(nil, int64(f))
-	for _, step := range m {
-		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(step.Last)), int64(step.Value))
-	}
-	if one, ok := known[string(key)]; ok {
-		return one
-	}
-	known[string(key)] = m
+	m := replies(f, traffic.Join(leave, enter, func(a, b bool) bool { return a && b }))
+	j.answers[key] = m
 	return m
 }
 

@@ -11,6 +11,7 @@ package reach
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,6 +21,19 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
+
+// MissingError is a resource that others name and that isn't there.
+type MissingError struct {
+	User model.ID // that names it
+	ID   model.ID
+}
+
+func (e *MissingError) Error() string {
+	if e.ID.Kind == model.KindACL {
+		return fmt.Sprintf("tier %s: there is no list %s", e.User.Name, e.ID.Name)
+	}
+	return fmt.Sprintf("attachment %s: there is no tier %s", e.User.Name, e.ID.Name)
+}
 
 // Kind says what an end is.
 type Kind string
@@ -49,8 +63,7 @@ func (e End) String() string {
 	return e.Name
 }
 
-// Policy is the lists of a VPC and where they are in force. It remembers what
-// it has been asked: one caller at a time.
+// Policy is the lists of a VPC and where they are in force.
 type Policy struct {
 	vpc         string
 	tiers       []*place // by name
@@ -92,8 +105,8 @@ type place struct {
 	receives space  // and that it gets packets for
 }
 
-// New reads the resources of a VPC; those of others are left out. It fails where
-// a tier's list, or an attachment's tier, is not among them.
+// New reads the resources of a VPC; those of others are left out. It fails with
+// a *MissingError where a tier's list, or an attachment's tier, is not among them.
 func New(vpc string, resources []*model.Resource) (*Policy, error) {
 	p := &Policy{vpc: vpc, lists: map[string]*list{}}
 	b := &reader{policy: p, tiers: map[string]*model.TierSpec{}, specs: map[string]*model.Resource{}, allowed: map[string][]netip.Prefix{}}
@@ -134,9 +147,9 @@ type reader struct {
 func (b *reader) everything(attachments []*model.Resource) error {
 	p := b.policy
 	var inside []netip.Prefix
-	for name, spec := range b.tiers {
-		inside = append(inside, spec.CIDRs...)
-		if err := b.tier(name, spec); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(b.tiers)) {
+		inside = append(inside, b.tiers[name].CIDRs...)
+		if err := b.tier(name, b.tiers[name]); err != nil {
 			return err
 		}
 	}
@@ -177,9 +190,6 @@ func (b *reader) list(name string) (*list, error) {
 	r := b.specs[name]
 	spec := model.BuiltinACL(name)
 	if spec == nil {
-		if r == nil {
-			return nil, fmt.Errorf("there is no list %s", name)
-		}
 		spec = r.Spec.(*model.ACLSpec)
 	}
 	l, err := newList(name, spec, r, b.prefixes)
@@ -190,7 +200,15 @@ func (b *reader) list(name string) (*list, error) {
 	return l, nil
 }
 
+func (b *reader) missing(user model.Kind, name string, kind model.Kind, missing string) error {
+	vpc := b.policy.vpc
+	return &MissingError{model.ID{Kind: user, VPC: vpc, Name: name}, model.ID{Kind: kind, VPC: vpc, Name: missing}}
+}
+
 func (b *reader) tier(name string, spec *model.TierSpec) error {
+	if b.specs[spec.ACL] == nil && model.BuiltinACL(spec.ACL) == nil {
+		return b.missing(model.KindTier, name, model.KindACL, spec.ACL)
+	}
 	l, err := b.list(spec.ACL)
 	if err != nil {
 		return fmt.Errorf("tier %s: %w", name, err)
@@ -216,7 +234,7 @@ func (b *reader) attachment(r *model.Resource) error {
 	name, spec := r.Metadata.Name, r.Spec.(*model.AttachmentSpec)
 	tier := b.policy.find(b.policy.tiers, spec.Tier)
 	if tier == nil {
-		return fmt.Errorf("attachment %s: there is no tier %s", name, spec.Tier)
+		return b.missing(model.KindAttachment, name, model.KindTier, spec.Tier)
 	}
 	if !spec.Enabled {
 		b.policy.disabled = append(b.policy.disabled, name)

@@ -39,8 +39,14 @@ func document(kind, vpc, name string, spec any) string {
 func (s small) policy(t require.TestingT) *reach.Policy {
 	input := document("VPC", "", "v", object{"cidrs": []string{"10.0.0.0/8", "fd00::/64"}})
 	for _, tier := range []string{"a", "b"} {
-		input += "\n---\n" + document("Tier", "v", tier, object{"cidrs": tierPrefixes()[tier], "acl": "list-" + tier})
-		input += "\n---\n" + document("ACL", "v", "list-"+tier, s.lists[tier])
+		list := "list-" + tier
+		if s.lists["a"] == s.lists["b"] {
+			list = "list-a"
+		}
+		input += "\n---\n" + document("Tier", "v", tier, object{"cidrs": tierPrefixes()[tier], "acl": list})
+		if list == "list-"+tier {
+			input += "\n---\n" + document("ACL", "v", list, s.lists[tier])
+		}
 	}
 	return policyOf(t, model.Input{Name: "small", Data: []byte(input)})
 }
@@ -53,6 +59,9 @@ func genSmall(t *rapid.T) small {
 			spec.Rules = append(spec.Rules, genRule(t, 10*i+10))
 		}
 		s.lists[tier] = spec
+	}
+	if rapid.IntRange(0, 3).Draw(t, "shared") == 0 {
+		s.lists["b"] = s.lists["a"]
 	}
 	return s
 }
@@ -213,11 +222,37 @@ func TestReachAgainstBruteForce(t *testing.T) {
 	})
 }
 
+// Each packet is judged once, by the first rule that matches it.
+func TestJudgeAgainstBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := genSmall(t)
+		p := s.policy(t)
+		spec := s.lists["a"]
+		decides := func(d model.Direction, far netip.Addr, k traffic.Packet) int {
+			return slices.IndexFunc(spec.Rules, func(r model.Rule) bool { return r.Direction == d && isFar(r, far) && matches(r, k) })
+		}
+		for d, back := range map[model.Direction]model.Direction{model.Ingress: model.Egress, model.Egress: model.Ingress} {
+			judged := p.Judge("list-a", d)
+			for _, far := range slices.Concat(hosts()[""], hosts()["a"], hosts()["b"]) {
+				mine := slices.DeleteFunc(slices.Clone(judged), func(j reach.Judgement) bool { return !j.Far.Contains(far) })
+				require.Len(t, mine, 1)
+				require.Equal(t, far.Is6(), mine[0].Family == traffic.IPv6)
+				for _, k := range packets(mine[0].Family) {
+					require.Equal(t, decides(d, far, k), mine[0].Rules.At(k.Point()), "%s %s %+v", d, far, k)
+					if spec.Stateless {
+						require.Equal(t, decides(back, far, k), mine[0].Back.At(k.Point()), "back of %s %s %+v", d, far, k)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestDiffAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := genSmall(t), genSmall(t)
 		if rapid.Bool().Draw(t, "one list alone") {
-			after.lists["a"] = before.lists["a"]
+			after.lists = map[string]*model.ACLSpec{"a": before.lists["a"], "b": after.lists["b"]}
 		}
 		d := reach.Diff(before.policy(t), after.policy(t), reach.Tier)
 		old, err := before.policy(t).Reach(reach.Options{})

@@ -244,9 +244,9 @@ func (j *joiner) path(from, to *place, wanted *traffic.Set) Path {
 		}
 		return path
 	}
-	grids := j.grids(from, to)
-	possible := possible(grids)
-	path.Parts = j.parts(grids, possible, from, to, wanted)
+	g := j.grid(from, to)
+	possible := g.possible()
+	path.Parts = j.parts(g, possible, from, to, wanted)
 	alike := func(p Part) bool { return p.Replies == path.Parts[0].Replies }
 	var texts []string
 	if len(path.Parts) == 1 || !j.rules && !slices.ContainsFunc(path.Parts, func(p Part) bool { return !alike(p) }) {
@@ -256,13 +256,13 @@ func (j *joiner) path(from, to *place, wanted *traffic.Set) Path {
 		path.Traffic = strings.Join(texts, " + ")
 		return path
 	}
-	for _, f := range flows(passing(grids), func(passes bool) bool { return passes }) {
+	for _, f := range passing(g).flows(func(passes bool) bool { return passes }) {
 		set := f.traffic
 		if wanted != nil {
 			set = set.Intersect(*wanted)
 		}
 		if !set.Empty() {
-			part := Part{Traffic: set.Text(possible), From: named(from.sends, f.from), To: named(to.receives, f.to)}
+			part := Part{Traffic: set.Text(possible), From: f.from.named(), To: f.to.named()}
 			texts = append(texts, part.text())
 		}
 	}
@@ -270,10 +270,10 @@ func (j *joiner) path(from, to *place, wanted *traffic.Set) Path {
 	return path
 }
 
-func (j *joiner) parts(grids [2]grid[fate], possible traffic.Set, from, to *place, wanted *traffic.Set) []Part {
+func (j *joiner) parts(g *grid[said, fate], possible traffic.Set, from, to *place, wanted *traffic.Set) []Part {
 	out := []Part{}
-	for _, f := range flows(grids, fate.passes) {
-		part := Part{set: f.traffic, from: f.from, to: f.to, Replies: f.value.replies}
+	for _, f := range g.flows(fate.passes) {
+		part := Part{set: f.traffic, from: f.from.addresses(), to: f.to.addresses(), Replies: f.value.replies}
 		if wanted != nil {
 			part.set = part.set.Intersect(*wanted)
 		}
@@ -281,7 +281,7 @@ func (j *joiner) parts(grids [2]grid[fate], possible traffic.Set, from, to *plac
 			continue
 		}
 		part.Traffic = part.set.Text(possible)
-		part.From, part.To = named(from.sends, f.from), named(to.receives, f.to)
+		part.From, part.To = f.from.named(), f.to.named()
 		if j.rules && from.list != nil {
 			part.Egress = from.list.decision(f.value.egress.rule(), model.Egress)
 		}
@@ -300,14 +300,6 @@ func (d *Decision) compare(e *Decision) int {
 		return 0
 	}
 	return cmp.Compare(uint(d.Rule-1), uint(e.Rule-1))
-}
-
-func named(s space, some *netipx.IPSet) *Addresses {
-	if some == nil {
-		return nil
-	}
-	a := s.describe(some)
-	return &a
 }
 
 // text is the part's traffic with its addresses.
@@ -334,24 +326,8 @@ func common(from, to *place) traffic.Set {
 	return set
 }
 
-// possible is the traffic of the families that have cells.
-func possible[V comparable](grids [2]grid[V]) traffic.Set {
-	var set traffic.Set
-	for _, f := range traffic.Families() {
-		if len(grids[f].cells) > 0 {
-			set = set.Union(traffic.All().Only(f))
-		}
-	}
-	return set
-}
-
 // passing keeps of each fate only whether packets pass.
-func passing(grids [2]grid[fate]) (out [2]grid[bool]) {
-	for f, g := range grids {
-		out[f] = grid[bool]{from: g.from, to: g.to}
-		for _, c := range g.cells {
-			out[f].cells = append(out[f].cells, traffic.Join(c, traffic.Constant(true), func(a fate, _ bool) bool { return a.passes() }))
-		}
-	}
-	return out
+func passing(g *grid[said, fate]) *grid[said, bool] {
+	return &grid[said, bool]{rows: g.rows, columns: g.columns, cases: [2]traffic.Map[int]{traffic.Constant(0), traffic.Constant(0)},
+		value: func(_ traffic.Family, row, column said, _ int) bool { return row.word.allow() && column.word.allow() }}
 }

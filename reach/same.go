@@ -42,7 +42,7 @@ func Work(before, after *Policy) int {
 			ofChanged += n
 		}
 	}
-	const pairAlone = 25 // what a pair costs, in rules
+	const pairAlone = 2400 // what a pair costs, in rules
 	same := len(ends) - changed
 	// Of the pairs with a changed end each end is in as many as it has others.
 	return (len(ends)*len(ends)-same*same)*pairAlone + 2*(ofChanged*len(ends)+(rules-ofChanged)*changed)

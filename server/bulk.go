@@ -53,11 +53,6 @@ func (s *Server) bulkRoutes(rs *routes) {
 		query("prune", "also remove what the manager brought into the VPCs of the documents and they no longer hold", flag()),
 		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
 	}
-	confirmParams := []*huma.Param{
-		query("overrideExpectations", "break expectations, and note it with the VPC", flag()),
-		query("confirmOpens", "refuse a plan that opens traffic between tiers which allowOpen doesn't name", flag()),
-		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()),
-	}
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
 		{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check documents by themselves and beside what is stored",
@@ -68,8 +63,8 @@ func (s *Server) bulkRoutes(rs *routes) {
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
 			description: "One transaction for each VPC, all or nothing. A problem tells in vpcs how far it came.",
-			params:      slices.Concat(planParams, confirmParams, waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
-		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: append(waitParams(), query("cascade", "delete their users too", flag())),
+			params:      slices.Concat(planParams, gateParams(), waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
+		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: slices.Concat(waitParams(), breakParams(), []*huma.Param{query("cascade", "delete their users too", flag())}),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
 		s.traceRoute(rs), s.explainRoute(rs),
 		{method: http.MethodGet, path: "/v1/export", id: "export", summary: "The documents that bring an empty database to the same state",
@@ -81,7 +76,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			responses: map[int]*huma.Schema{http.StatusOK: report, http.StatusAccepted: report},
 			problems:  problemStatuses(http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity), handle: s.repair},
 		{method: http.MethodPost, path: "/v1/vpcs/{vpc}/tiers/{tier}/acl", id: "replace-acl", summary: "Exchange the list in force at a tier's boundary", role: Editor,
-			params: waitParams(), body: map[string]*huma.Schema{jsonType: schemaOf[replaceRequest](rs.doc)}, responses: changed,
+			params: append(waitParams(), gateParams()...), body: map[string]*huma.Schema{jsonType: schemaOf[replaceRequest](rs.doc)}, responses: changed,
 			problems: problemStatuses(clash...), handle: s.replaceACL},
 	} {
 		rt.tag = "many"
@@ -192,7 +187,7 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type")); kind == planType {
 		return s.applyPlan(c)
 	}
-	named, err := c.openings()
+	e, err := c.gated(s.managed(c))
 	if err != nil {
 		return nil, err
 	}
@@ -200,16 +195,7 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := s.managed(c)
-	if c.flag("overrideExpectations") {
-		e = e.Overriding()
-	}
-	var result *engine.Result
-	if c.flag("confirmOpens") {
-		result, err = e.ApplyConfirmed(c, set, c.flag("prune"), named, engine.WaitNone)
-	} else {
-		result, err = e.Apply(c, set, c.flag("prune"), engine.WaitNone)
-	}
+	result, err := e.Apply(c, set, c.flag("prune"), engine.WaitNone)
 	if result != nil {
 		result.Diagnostics = append(found, result.Diagnostics...)
 	}
@@ -292,7 +278,11 @@ func (s *Server) delete(c *exchange) (*answer, error) {
 	if len(ids) == 0 {
 		return s.result(c, &engine.Result{VPCs: []engine.VPCResult{}}, nil)
 	}
-	result, err := s.engine.Delete(c, ids, c.flag("cascade"), engine.WaitNone)
+	e, err := c.gated(s.engine)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.Delete(c, ids, c.flag("cascade"), engine.WaitNone)
 	return s.result(c, result, err)
 }
 
@@ -361,6 +351,10 @@ func (s *Server) replaceACL(c *exchange) (*answer, error) {
 	if request.ACL == "" {
 		return nil, newProblem(slugInvalid, "acl is missing: name the list that is to be in force")
 	}
-	result, err := s.engine.ReplaceACL(c, c.path("vpc"), c.path("tier"), request.ACL, engine.WaitNone)
+	e, err := c.gated(s.engine)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.ReplaceACL(c, c.path("vpc"), c.path("tier"), request.ACL, engine.WaitNone)
 	return s.result(c, result, err)
 }

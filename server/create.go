@@ -33,7 +33,7 @@ func (s *Server) createRoute(rs *routes, col collection) {
 	rs.add(route{method: http.MethodPost, path: col.pattern(), id: "create-" + col.word, tag: col.word, summary: "Create one " + string(col.kind), role: role,
 		description: "Without metadata.name a name is chosen. With an Idempotency-Key the same request again is answered with the resource that it " +
 			"created, by any server, as long as that exists.",
-		params: append([]*huma.Param{header(keyHeader, "1 to 255 printable characters of the caller's choice, new for each resource")}, waitParams()...),
+		params: append([]*huma.Param{header(keyHeader, "1 to 255 printable characters of the caller's choice, new for each resource")}, append(gateParams(), waitParams()...)...),
 		body:   documents, responses: created, headers: []string{"ETag", "Location", replayHeader},
 		problems: problemStatuses(bodyProblems(http.StatusNotFound, http.StatusConflict)...),
 		handle:   func(c *exchange) (*answer, error) { return s.create(c, col) }})

@@ -94,3 +94,30 @@ func (c *exchange) openings() ([]reach.Opening, error) {
 	}
 	return named, nil
 }
+
+// gateParams say what a change may break and open.
+func gateParams() []*huma.Param {
+	return append(breakParams(),
+		query("confirmOpens", "refuse a change that opens traffic between tiers which allowOpen doesn't name", flag()),
+		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()))
+}
+
+// breakParams are those of a removal, which opens nothing.
+func breakParams() []*huma.Param {
+	return []*huma.Param{query("overrideExpectations", "break expectations, and note it with the VPC", flag())}
+}
+
+// gated is an engine with what the query says that a change may break and open.
+func (c *exchange) gated(e *engine.Engine) (*engine.Engine, error) {
+	named, err := c.openings()
+	if err != nil {
+		return nil, err
+	}
+	if c.flag("overrideExpectations") {
+		e = e.Overriding()
+	}
+	if c.flag("confirmOpens") {
+		e = e.Confirming(named)
+	}
+	return e, nil
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,5 +65,95 @@ func TestConfirmOpensAndStrict(t *testing.T) {
 		require.Len(t, found.Diagnostics, 1)
 		require.Equal(t, severity, found.Diagnostics[0].Severity)
 		require.Contains(t, found.Diagnostics[0].Problem, "never reached")
+	}
+}
+
+// A single write and a removal may break expectations where that is asked for, and
+// the VPC keeps a note of it; a single write can be held to what it may open.
+func TestSingleWritesAreGated(t *testing.T) {
+	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+	const vpc = "/v1/vpcs/shop"
+	f.call("POST", "/v1/apply", example(t, "three-tier"), "Content-Type", yamlType).is(200)
+	f.call("PUT", vpc+"/expectations/closed", `{"spec": {"from": "outside", "to": "db", "expect": "deny"}}`).is(201)
+	f.call("PUT", vpc+"/expectations/served", `{"spec": {"from": "db-1", "to": "web", "expect": "deny"}}`).is(201)
+	note := func(word string) {
+		t.Helper()
+		text, err := f.sandbox.NBCtl(t.Context(), "get", "Logical_Router", "shop", `external_ids:ovn-vpc-run\:overridden`)
+		require.NoError(t, err)
+		require.Contains(t, text, `\"expectations\":[\"`+word+`\"`)
+	}
+	const gate, allow = "?confirmOpens=true", "&allowOpen="
+	all := allow + "outside+-%3E+db+all%0Aweb+-%3E+db+all%0Aapp+-%3E+db+all%0Adb+-%3E+outside+all%0Adb+-%3E+web+all%0Adb+-%3E+app+all"
+	for _, c := range []struct{ method, path, body, noted string }{
+		{"PUT", vpc + "/acls/db", `{"spec": {"rules": [{"number": 10, "protocol": "tcp"}]}}`, "closed"},
+		{"PATCH", vpc + "/acls/db", `{"spec": {"rules": [{"number": 10, "protocol": "udp"}]}}`, "closed"},
+		{"PATCH", vpc + "/tiers/db", `{"spec": {"acl": "default-allow"}}`, "closed"},
+		{"POST", vpc + "/tiers/db/acl", `{"acl": "default-allow"}`, "closed"},
+	} {
+		require.Contains(t, f.call(c.method, c.path, c.body).problem(422, "invalid").Detail, "will not hold", c.path)
+		refused := f.call(c.method, c.path+gate+"&overrideExpectations=true", c.body).problem(422, "invalid")
+		require.Contains(t, refused.Detail, "the plan opens", c.path)
+		f.call(c.method, c.path+gate+all+"&overrideExpectations=true", c.body).is(200)
+		note(c.noted)
+		f.call("POST", "/v1/apply", example(t, "three-tier"), "Content-Type", yamlType).is(200)
+	}
+	f.call("PUT", vpc+"/acls/db?allowOpen=x", `{"spec": {}}`).problem(400, "malformed")
+
+	require.Contains(t, f.call("GET", vpc, "").is(200).text, `"expectationsHeld": 2`)
+
+	// A removal takes along what names it; what it breaks otherwise is refused.
+	f.call("POST", vpc+"/attachments", `{"metadata": {"name": "vpn"}, "spec": {"tier": "app", "allowedAddresses": ["192.0.2.0/24"]}}`).is(201)
+	f.call("PUT", vpc+"/expectations/way", `{"spec": {"from": "192.0.2.1", "to": "outside", "expect": "deny"}}`).problem(422, "invalid")
+	noted := f.call("POST", vpc+"/expectations?overrideExpectations=true", `{"metadata": {"name": "way"}, "spec": {"from": "app", "to": "app-1", "expect": "deny"}}`).is(201)
+	require.NotEmpty(t, noted.text)
+	note("way")
+	for _, c := range [][3]string{{"DELETE", vpc + "/attachments/vpn?overrideExpectations=true", ""},
+		{"POST", "/v1/delete?overrideExpectations=true", `{"items": [{"kind": "Expectation", "vpc": "shop", "name": "way"}]}`}} {
+		f.call(c[0], c[1], c[2]).is(200)
+	}
+}
+
+// Where rows are gone that a question needs, the answer names them, or is of what
+// is left: it is no fault of the server.
+func TestMissingRowsAreNamed(t *testing.T) {
+	for table, find := range map[string]string{
+		"Port_Group":          `external_ids:ovn-vpc\:key=acl/shop/db`,
+		"Logical_Switch":      "name=shop/db",
+		"Logical_Router":      "name=shop",
+		"Logical_Router_Port": "name=shop/db/gw",
+		"Logical_Switch_Port": "name=shop/db/rtr",
+		"ACL":                 `external_ids:ovn-vpc\:key=acl-rule/shop/db/ingress/10`,
+	} {
+		t.Run(table, func(t *testing.T) {
+			f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+			f.call("POST", "/v1/apply", example(t, "three-tier"), "Content-Type", yamlType).is(200)
+			f.call("PUT", "/v1/vpcs/shop/expectations/closed", `{"spec": {"from": "outside", "to": "db", "expect": "deny"}}`).is(201)
+			row, err := f.sandbox.NBCtl(t.Context(), "--bare", "--columns=_uuid", "find", table, find)
+			require.NoError(t, err)
+			require.NotEmpty(t, row)
+			switch table {
+			case "Logical_Switch_Port":
+				_, err = f.sandbox.NBCtl(t.Context(), "lsp-del", "shop/db/rtr")
+			case "Logical_Router_Port":
+				_, err = f.sandbox.NBCtl(t.Context(), "lrp-del", "shop/db/gw")
+			case "ACL":
+				_, err = f.sandbox.NBCtl(t.Context(), "acl-del", "shop/db")
+			default:
+				_, err = f.sandbox.NBCtl(t.Context(), "destroy", table, strings.TrimSpace(row))
+			}
+			require.NoError(t, err)
+			const trace = `{"vpc": "shop", "from": "app-1", "to": "db-1", "traffic": "tcp/5432"`
+			for path, body := range map[string]string{"/v1/reach": "", "/v1/reach?by=attachment": "", "/v1/reach?vpc=shop": "", "/v1/verify": "", "/v1/verify?vpc=shop": "",
+				"/v1/trace": trace + "}", "/v1/trace?": trace + `, "items": [` + openToWorld + "]}"} {
+				a := f.call(map[bool]string{true: "GET", false: "POST"}[body == ""], path, body)
+				require.Less(t, a.status, 500, "%s: %s", path, a.text)
+				if a.status >= 400 && path != "/v1/trace?" { // an input is refused by itself
+					require.Contains(t, a.text, "ovn-vpc drift", "%s: %s", path, a.text)
+				}
+				if table == "Port_Group" && body == "" {
+					require.Contains(t, a.problem(422, "invalid").Detail, "ACL shop/db is not there", path)
+				}
+			}
+		})
 	}
 }

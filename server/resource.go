@@ -98,15 +98,15 @@ func (s *Server) resourceRoutes(rs *routes, col collection) {
 		handle: func(c *exchange) (*answer, error) { return s.get(c, col) }})
 	rs.add(route{method: http.MethodPut, path: col.one(), id: "put-" + name, tag: name, summary: "Create or replace one " + kind, role: Editor,
 		description: "What the path says may be left out of the document. The same again changes nothing.",
-		params:      append(append(matchParams(), header("If-None-Match", "*: 412 if the resource is there")), waitParams()...),
+		params:      slices.Concat(matchParams(), []*huma.Param{header("If-None-Match", "*: 412 if the resource is there")}, gateParams(), waitParams()),
 		body:        documents, responses: put, headers: []string{"ETag", "Location"}, problems: problemStatuses(bodyProblems(clash...)...),
 		handle: func(c *exchange) (*answer, error) { return s.put(c, col) }})
 	rs.add(route{method: http.MethodPatch, path: col.one(), id: "patch-" + name, tag: name, summary: "Change parts of one " + kind, role: Editor,
-		params: append(matchParams(), waitParams()...), body: map[string]*huma.Schema{mergePatchType: patch, jsonType: patch},
+		params: slices.Concat(matchParams(), gateParams(), waitParams()), body: map[string]*huma.Schema{mergePatchType: patch, jsonType: patch},
 		responses: changed, headers: []string{"ETag"}, problems: problemStatuses(bodyProblems(clash...)...),
 		handle: func(c *exchange) (*answer, error) { return s.patch(c, col) }})
 	rs.add(route{method: http.MethodDelete, path: col.one(), id: "delete-" + name, tag: name, summary: "Delete one " + kind, role: Editor,
-		params:    append(append(matchParams(), query("cascade", "delete its users too", flag())), waitParams()...),
+		params:    slices.Concat(matchParams(), []*huma.Param{query("cascade", "delete its users too", flag())}, breakParams(), waitParams()),
 		responses: map[int]*huma.Schema{http.StatusOK: result, http.StatusAccepted: result},
 		problems:  problemStatuses(append(clash, http.StatusUnprocessableEntity)...),
 		handle:    func(c *exchange) (*answer, error) { return s.remove(c, col) }})
@@ -193,22 +193,26 @@ func (s *Server) refresh(c *exchange, o *engine.Object) {
 	}
 }
 
-// edit carries out an edit: those of attachments with others of their VPC.
+// edit carries out an edit: those of attachments with others of their VPC, unless
+// it says by itself what it may break or open.
 func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pending, error) {
 	if e.ID.Kind == model.KindACL && model.BuiltinName(e.ID.Name) {
 		r := &model.Resource{Kind: e.ID.Kind, Metadata: model.Metadata{Name: e.ID.Name, VPC: e.ID.VPC}}
 		return engine.Edited{}, nil, &engine.InvalidError{Diagnostics: model.Diagnostics{
 			r.Fault("metadata.name", "is built in and can't be changed", "choose another name")}}
 	}
+	by, err := c.gated(s.engine)
+	if err != nil {
+		return engine.Edited{}, nil, err
+	}
 	bump := c.wait() != engine.WaitNone
 	var edited engine.Edited
 	var nbCfg int
-	var err error
-	if e.ID.Kind == model.KindAttachment {
+	if e.ID.Kind == model.KindAttachment && by == s.engine {
 		edited, nbCfg, err = s.groups.edit(c, e.ID.VPC, e, bump)
 	} else {
 		var all []engine.Edited
-		all, nbCfg, err = s.engine.Edit(c, []engine.Edit{e}, bump)
+		all, nbCfg, err = by.Edit(c, []engine.Edit{e}, bump)
 		if all != nil { // what became of the edit says more
 			edited, err = all[0], nil
 		}

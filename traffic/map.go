@@ -67,14 +67,14 @@ func Paint[V comparable](layers []Layer[V], rest V) Map[V] {
 			last = starts[i+1] - 1
 		}
 		if starts[i] <= End {
-			m = m.extend(last, colour)
+			m = m.Extend(last, colour)
 		}
 	}
 	return m
 }
 
-// extend adds a step, or prolongs the last one.
-func (m Map[V]) extend(last Point, v V) Map[V] {
+// Extend adds a step, or prolongs the last one.
+func (m Map[V]) Extend(last Point, v V) Map[V] {
 	if n := len(m); n > 0 && m[n-1].Value == v {
 		m[n-1].Last = last
 		return m
@@ -87,7 +87,7 @@ func Join[A, B, V comparable](a Map[A], b Map[B], combine func(A, B) V) Map[V] {
 	m := make(Map[V], 0, max(len(a), len(b)))
 	for len(a) > 0 && len(b) > 0 {
 		last := min(a[0].Last, b[0].Last)
-		m = m.extend(last, combine(a[0].Value, b[0].Value))
+		m = m.Extend(last, combine(a[0].Value, b[0].Value))
 		if a[0].Last == last {
 			a = a[1:]
 		}

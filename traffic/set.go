@@ -97,10 +97,17 @@ type Set struct {
 // All is every header.
 func All() Set { return both(Span{0, End}) }
 
-// OnLine is the set of spans of one family, ascending and disjoint.
+// OnLine is the set of spans of one family, ascending and disjoint. The caller
+// doesn't change them any more.
 func OnLine(f Family, spans []Span) Set {
 	var s Set
-	s.of[f] = combine(spans, nil, either)
+	s.of[f] = spans
+	for i := 1; i < len(spans); i++ {
+		if spans[i-1].Last+1 == spans[i].First {
+			s.of[f] = combine(spans, nil, either)
+			break
+		}
+	}
 	return s
 }
 
@@ -169,7 +176,19 @@ func (s Set) Equal(t Set) bool {
 }
 
 // Union is what is in either set.
-func (s Set) Union(t Set) Set { return s.with(t, either) }
+func (s Set) Union(t Set) (out Set) {
+	for _, f := range Families() {
+		switch {
+		case len(t.of[f]) == 0:
+			out.of[f] = s.of[f]
+		case len(s.of[f]) == 0:
+			out.of[f] = t.of[f]
+		default:
+			out.of[f] = combine(s.of[f], t.of[f], either)
+		}
+	}
+	return out
+}
 
 // Intersect is what is in both sets.
 func (s Set) Intersect(t Set) Set { return s.with(t, func(a, b bool) bool { return a && b }) }
@@ -177,9 +196,17 @@ func (s Set) Intersect(t Set) Set { return s.with(t, func(a, b bool) bool { retu
 // Minus is what is in the set and not in the other one.
 func (s Set) Minus(t Set) Set { return s.with(t, func(a, b bool) bool { return a && !b }) }
 
+// with is for what has no point outside the set.
 func (s Set) with(t Set, keep func(a, b bool) bool) (out Set) {
 	for _, f := range Families() {
-		out.of[f] = combine(s.of[f], t.of[f], keep)
+		switch whole := (Span{0, End}); {
+		case len(t.of[f]) == 0 || t.of[f][0] == whole:
+			if keep(true, len(t.of[f]) > 0) {
+				out.of[f] = s.of[f]
+			}
+		default:
+			out.of[f] = combine(s.of[f], t.of[f], keep)
+		}
 	}
 	return out
 }

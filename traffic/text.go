@@ -1,7 +1,8 @@
 package traffic
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,11 +18,10 @@ func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // only one family is, it isn't named.
 func (s Set) Text(possible Set) string {
 	s = s.Intersect(possible)
-	rest := possible.Minus(s)
 	switch {
 	case s.Empty():
 		return "none"
-	case rest.Empty():
+	case s.Equal(possible):
 		return "all"
 	}
 	var families []Family
@@ -38,7 +38,7 @@ func (s Set) Text(possible Set) string {
 			return text
 		}
 	}
-	if but, fewer := write(rest, families); fewer < items {
+	if but, fewer := write(possible.Minus(s), families); fewer < items {
 		return "all but " + but
 	}
 	return text
@@ -61,7 +61,11 @@ func write(s Set, families []Family) (string, int) {
 		}
 	}
 	for _, p := range []uint8{TCP, UDP, SCTP} {
-		w.perFamily(families, func(f Family) (string, int) { return ports(s.of[f], p) })
+		of := families
+		if len(families) == 2 && slices.Equal(near(s.of[IPv4], p), near(s.of[IPv6], p)) {
+			of = families[:1]
+		}
+		w.perFamily(of, func(f Family) (string, int) { return ports(s.of[f], p) })
 	}
 	for _, f := range families {
 		text, items := icmp(s.of[f], f)
@@ -112,7 +116,9 @@ func (w *writer) perFamily(families []Family, say func(Family) (string, int)) {
 // fragments are.
 func of(spans []Span, protocol uint8) (found []Span, fragments bool) {
 	first, last := point(protocol, 0), point(protocol, values-1)
-	for _, s := range spans {
+	there := near(spans, protocol)
+	found = make([]Span, 0, len(there))
+	for _, s := range there {
 		if s.First <= last && s.Last >= first {
 			found = append(found, Span{max(s.First, first) - first, min(s.Last, last) - first})
 		}
@@ -121,8 +127,37 @@ func of(spans []Span, protocol uint8) (found []Span, fragments bool) {
 	return found, fragments
 }
 
+// near are the spans that have points of a protocol.
+func near(spans []Span, protocol uint8) []Span {
+	first, _ := slices.BinarySearchFunc(spans, point(protocol, 0), func(s Span, at Point) int { return cmp.Compare(s.Last, at) })
+	end, _ := slices.BinarySearchFunc(spans, point(protocol, values)+1, func(s Span, at Point) int { return cmp.Compare(s.First, at) })
+	return spans[first:end]
+}
+
+// enumeration is a text of several items.
+type enumeration struct {
+	text  []byte
+	items int
+}
+
+func (e *enumeration) add(item string) {
+	e.next()
+	e.text = append(e.text, item...)
+}
+
+func (e *enumeration) numbers(first, last uint32) {
+	e.next()
+	e.text = appendNumbers(e.text, first, last)
+}
+
+func (e *enumeration) next() {
+	if e.items++; e.items > 1 {
+		e.text = append(e.text, ", "...)
+	}
+}
+
 // clause is a protocol with what is listed of it, and how many that are.
-func clause(protocol string, found []Span, fragments bool, list func(Span) []string) (string, int) {
+func clause(protocol string, found []Span, fragments bool, list func(*enumeration, Span)) (string, int) {
 	full := len(found) == 1 && found[0] == Span{0, values - 1}
 	switch {
 	case full && fragments:
@@ -130,30 +165,33 @@ func clause(protocol string, found []Span, fragments bool, list func(Span) []str
 	case full:
 		return protocol + " unfragmented", 1
 	}
-	var items []string
+	e := &enumeration{text: append([]byte(protocol), ' ')}
 	for _, s := range found {
-		items = append(items, list(s)...)
+		list(e, s)
 	}
 	if fragments {
-		items = append(items, "fragments")
+		e.add("fragments")
 	}
-	if len(items) == 0 {
+	if e.items == 0 {
 		return "", 0
 	}
-	return protocol + " " + strings.Join(items, ", "), len(items)
+	return string(e.text), e.items
 }
 
 func ports(spans []Span, protocol uint8) (string, int) {
 	name := map[uint8]string{TCP: "tcp", UDP: "udp", SCTP: "sctp"}[protocol]
 	found, fragments := of(spans, protocol)
-	return clause(name, found, fragments, func(s Span) []string { return []string{numbers(uint32(s.First), uint32(s.Last))} })
+	return clause(name, found, fragments, func(e *enumeration, s Span) { e.numbers(uint32(s.First), uint32(s.Last)) })
 }
 
-func numbers(first, last uint32) string {
-	if first == last {
-		return strconv.FormatUint(uint64(first), 10)
+func numbers(first, last uint32) string { return string(appendNumbers(nil, first, last)) }
+
+func appendNumbers(b []byte, first, last uint32) []byte {
+	b = strconv.AppendUint(b, uint64(first), 10)
+	if first != last {
+		b = strconv.AppendUint(append(b, '-'), uint64(last), 10)
 	}
-	return fmt.Sprintf("%d-%d", first, last)
+	return b
 }
 
 func icmp(spans []Span, f Family) (string, int) {
@@ -162,7 +200,11 @@ func icmp(spans []Span, f Family) (string, int) {
 		name = "icmpv6"
 	}
 	found, fragments := of(spans, icmpOf(f))
-	return clause(name, found, fragments, func(s Span) []string { return icmpItems(uint32(s.First), uint32(s.Last), f) })
+	return clause(name, found, fragments, func(e *enumeration, s Span) {
+		for _, item := range icmpItems(uint32(s.First), uint32(s.Last), f) {
+			e.add(item)
+		}
+	})
 }
 
 // icmpItems lists types that are whole, and of the first and last the codes

@@ -36,14 +36,12 @@ pass, and notes with the VPC who did so, when, and with which expectations.`,
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
-	confirm := cmd.Flags().Bool("confirm-opens", false, "refuse to open what no --allow-open names")
-	allowed := cmd.Flags().StringArray("allow-open", nil, "what may be opened, such as 'app -> db tcp 3306' or 'outside -> web tcp 80, 443'; may be repeated")
-	complete(cmd, "allow-open", cobra.NoFileCompletions)
-	cmd.Flags().BoolVar(&a.flags.override, "override-expectations", false, "break expectations, and note it with the VPC")
+	read := openingFlags(cmd)
+	a.overrideFlag(cmd)
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		o, err := newOpenings(*confirm, *allowed)
+		o, err := read()
 		switch {
 		case err != nil:
 			return err
@@ -65,6 +63,18 @@ pass, and notes with the VPC who did so, when, and with which expectations.`,
 type openings struct {
 	confirm bool // or else anything
 	named   []reach.Opening
+}
+
+// openingFlags gives a command the flags about what it may open; read reads them.
+func openingFlags(cmd *cobra.Command) (read func() (openings, error)) {
+	confirm := cmd.Flags().Bool("confirm-opens", false, "refuse to open what no --allow-open names")
+	allowed := cmd.Flags().StringArray("allow-open", nil, "what may be opened, such as 'app -> db tcp 3306' or 'outside -> web tcp 80, 443'; may be repeated")
+	complete(cmd, "allow-open", cobra.NoFileCompletions)
+	return func() (openings, error) { return newOpenings(*confirm, *allowed) }
+}
+
+func (a *app) overrideFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.flags.override, "override-expectations", false, "break expectations, and note it with the VPC")
 }
 
 func newOpenings(confirm bool, allowed []string) (openings, error) {

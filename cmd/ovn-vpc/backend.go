@@ -27,6 +27,7 @@ type backend interface {
 	ApplyPlan(ctx context.Context, p *engine.Plan, wait engine.Wait) (*engine.Result, error)
 	Delete(ctx context.Context, ids []model.ID, cascade bool, wait engine.Wait) (*engine.Result, error)
 	ReplaceACL(ctx context.Context, vpc, tier, acl string, wait engine.Wait) (*engine.Result, error)
+	ReplaceACLConfirmed(ctx context.Context, vpc, tier, acl string, named []reach.Opening, wait engine.Wait) (*engine.Result, error)
 	Reach(ctx context.Context, set *model.Set, o engine.ReachOptions) (*engine.ReachReport, error)
 	Verify(ctx context.Context, set *model.Set, vpc string) (*engine.VerifyReport, error)
 	Drift(ctx context.Context, vpc string, repair bool, wait engine.Wait) (*engine.DriftReport, error)

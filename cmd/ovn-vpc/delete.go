@@ -16,6 +16,9 @@ func (a *app) deleteCommand() *cobra.Command {
 		Long: `Delete one resource, or all that files name. What others use is refused and its
 users are named; with --cascade they are deleted too.
 
+A deletion after which an expectation of the VPC holds no more, and that doesn't
+take it along, is refused (exit 3), unless --override-expectations is given.
+
 A NAME that is not there is a failure; of files, what is not there is passed
 over with a warning. Thousands of attachments take longer than the default of
 --timeout: give more, such as --timeout 5m.`,
@@ -27,6 +30,7 @@ over with a warning. Thousands of attachments take longer than the default of
 	paths := fileFlag(cmd)
 	vpc := a.vpcFlag(cmd, "the VPC of the resource")
 	cascade := cmd.Flags().Bool("cascade", false, "delete its users too")
+	a.overrideFlag(cmd)
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {

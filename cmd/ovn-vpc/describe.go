@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 func (a *app) describeCommand() *cobra.Command {
@@ -35,6 +36,16 @@ NAME may be written VPC/NAME, which it has to where several VPCs have the name.`
 		object, all, err := one(ctx, b, f)
 		if err != nil {
 			return err
+		}
+		if object.Resource.Kind == model.KindVPC {
+			// Read by itself, its status says which expectations hold.
+			alone, err := b.Get(ctx, engine.Filter{Kind: f.Kind, Name: f.Name})
+			if err != nil {
+				return err
+			}
+			if len(alone) == 1 {
+				object.Status = alone[0].Status
+			}
 		}
 		if a.output == outputText {
 			return a.showObject(object, all)

@@ -16,7 +16,7 @@ import (
 type globalFlags struct {
 	nb, sb                   string
 	owner, manager           string
-	override                 bool // of apply: expectations
+	override                 bool // expectations
 	timeout                  time.Duration
 	verbose                  int
 	key, certificate, caCert string

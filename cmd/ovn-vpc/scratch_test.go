@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,7 +70,44 @@ func TestKilledTraceLeavesNothing(t *testing.T) {
 	}
 }
 
-// Where the keeper is killed, the next one purges.
+// keeperOf is the process that keeps the scratch in dir, 0 for none.
+func keeperOf(t *testing.T, dir string) int {
+	for pid, line := range processesOf(t, dir) {
+		if strings.HasSuffix(line, "sandbox "+keepCommand+" ") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// Where the keeper is killed, at whatever moment, its processes end too, and the
+// next one purges what files it has left.
+func TestKeeperKilledAtRandomMoments(t *testing.T) {
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	dir := labtest.TempDir(t)
+	for range 12 {
+		cmd := scratchTrace(t, dir)
+		keeper := 0
+		require.Eventually(t, func() bool {
+			keeper = keeperOf(t, dir)
+			return keeper != 0
+		}, time.Minute, time.Millisecond)
+		moment := time.Duration(random.IntN(600)) * time.Millisecond
+		<-time.After(moment)
+		if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
+			require.ErrorIs(t, err, syscall.ESRCH, "it was done")
+		}
+		_ = cmd.Wait() // it fails, or was faster
+		require.Eventually(t, func() bool { return len(processesOf(t, dir)) == 0 }, time.Minute, 20*time.Millisecond,
+			"killed after %s, left: %v", moment, processesOf(t, dir))
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, scratchTrace(t, dir).Wait(), &exit)
+	require.Equal(t, exitPending, exit.ExitCode())
+	nothingLeft(t, dir)
+}
+
+// The next keeper purges after one that was killed in the end.
 func TestKilledKeeperIsSweptUp(t *testing.T) {
 	dir := labtest.TempDir(t)
 	cmd := scratchTrace(t, dir)
@@ -77,10 +115,8 @@ func TestKilledKeeperIsSweptUp(t *testing.T) {
 		there, err := filepath.Glob(filepath.Join(dir, "*", "box", "northd.pid"))
 		return err == nil && len(there) > 0
 	}, time.Minute, time.Millisecond)
-	for pid, line := range processesOf(t, dir) {
-		if strings.HasSuffix(line, "sandbox "+keepCommand+" ") {
-			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		}
+	if keeper := keeperOf(t, dir); keeper != 0 {
+		require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
 	}
 	_ = cmd.Wait() // it fails, or was faster
 	left, err := os.ReadDir(dir)

@@ -65,6 +65,9 @@ func heading(title string) string {
 func (a *app) showVPC(facts [][]string, r *model.Resource, _ *model.VPCSpec, all []engine.Object) error {
 	for _, o := range all {
 		if o.Resource == r {
+			if st, ok := o.Status.(*engine.VPCStatus); ok && st.Expectations > 0 {
+				facts = append(facts, []string{"Expectations:", expectations(st)})
+			}
 			if err := a.showColumnsOf(facts, o); err != nil {
 				return err
 			}
@@ -76,6 +79,15 @@ func (a *app) showVPC(facts [][]string, r *model.Resource, _ *model.VPCSpec, all
 		}
 	}
 	return nil
+}
+
+// expectations is such as "3, 2 hold".
+func expectations(st *engine.VPCStatus) string {
+	text := strconv.Itoa(st.Expectations)
+	if st.ExpectationsHeld != nil {
+		text += ", " + strconv.Itoa(*st.ExpectationsHeld) + " hold"
+	}
+	return text
 }
 
 // showMembers shows a table of those resources of a kind that belong.

@@ -36,8 +36,8 @@ func storedIn(r nbdb.Row) map[resourceID]*model.Resource {
 	}
 	principal := func(kind model.Kind) {
 		ids := r.IDs()
-		if text, ok := ids[translate.KeySpec]; ok && owned(r) {
-			res, err := model.ParseStored(kind, []byte(text))
+		if _, ok := ids[translate.KeySpec]; ok && owned(r) {
+			res, err := model.ParseStored(kind, []byte(translate.StoredSpec(ids)))
 			if err == nil {
 				res.Manager, res.Request = ids[translate.KeyManager], ids[translate.KeyRequest]
 			}

@@ -1,0 +1,102 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// overtaken is a store on which another writer comes before the first
+// transaction.
+type overtaken struct {
+	engine.Store
+	comes   func()
+	commits int
+}
+
+func (o *overtaken) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, error) {
+	if o.commits++; o.commits == 1 {
+		o.comes()
+	}
+	return o.Store.Commit(ctx, p, bump)
+}
+
+// What breaks an expectation is refused whichever of the two comes first.
+func TestExpectationsOvertaken(t *testing.T) {
+	closed := expectation("shop", "closed", "from: outside, to: db, expect: deny")
+	served := expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow")
+	leak := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432]}")
+	for name, c := range map[string]struct{ there, slow, fast string }{
+		"the first expectation comes before its breach":   {"", leak, closed},
+		"another expectation comes before its breach":     {served, leak, closed},
+		"the breach comes before the expectation":         {"", closed, leak},
+		"an attachment brings addresses that are stopped": {"", document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]"), served},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(guarded() + c.there)
+			fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+			store := &overtaken{Store: slow.NB, comes: func() { fast.apply(c.fast) }}
+			slow.NB = store
+			_, err := slow.Apply(slow.ctx, load(t, c.slow), false, engine.WaitNone)
+			require.Equal(t, 1, store.commits)
+			require.ErrorContains(t, err, "will not hold")
+			f.noDrift()
+		})
+	}
+}
+
+// An attachment doesn't wait for what happens to its VPC's expectations.
+func TestAttachmentsPassExpectationsBy(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow"))
+	fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+	store := &overtaken{Store: slow.NB, comes: func() { fast.apply(expectation("shop", "closed", "from: outside, to: db, expect: deny")) }}
+	slow.NB = store
+	slow.apply(att("shop", "app-1", "app"))
+	require.Equal(t, 1, store.commits)
+}
+
+// Writers that add expectations and writers that break them, all at once: in the
+// end all expectations hold.
+func TestExpectationsAndBreachesAtOnce(t *testing.T) {
+	f := newFixture(t, false)
+	const pairs = 4
+	text := vpc("shop", "10.0.0.0/16")
+	for i := range pairs {
+		text += acl("shop", fmt.Sprintf("l%d", i), "") + tierWith("shop", fmt.Sprintf("t%d", i), fmt.Sprintf("cidrs: [10.0.%d.0/24], acl: l%d", i, i))
+	}
+	f.apply(text)
+	var wg sync.WaitGroup
+	errs := make([]error, 2*pairs)
+	for i := range pairs {
+		for k, text := range []string{
+			expectation("shop", fmt.Sprintf("e%d", i), fmt.Sprintf("from: outside, to: t%d, expect: deny", i)),
+			acl("shop", fmt.Sprintf("l%d", i), "{number: 10, protocol: tcp}"),
+		} {
+			c, set := connect(t, f.sandbox, "default"), load(t, text)
+			wg.Go(func() { _, errs[2*i+k] = c.Apply(c.ctx, set, false, engine.WaitNone) })
+		}
+	}
+	wg.Wait()
+	for i := range pairs {
+		refused := 0
+		for _, err := range errs[2*i : 2*i+2] {
+			if err != nil {
+				require.ErrorContains(t, err, "will not hold")
+				refused++
+			}
+		}
+		require.Equal(t, 1, refused)
+	}
+	for name, broken := range f.verify(nil, "shop") {
+		require.Empty(t, broken, name)
+	}
+	f.noDrift()
+}

@@ -41,6 +41,9 @@ type Engine struct {
 	// OverrideExpectations lets changes pass that break an expectation, and notes
 	// it (Overridden).
 	OverrideExpectations bool
+	// ConfirmWithin, if not 0, is the time in which what Apply changes of a VPC's
+	// structure has to be confirmed (Confirm), or else it is taken back.
+	ConfirmWithin time.Duration
 
 	Now  func() time.Time
 	Rand func() uint64 // spreads retries
@@ -69,6 +72,14 @@ func (e *Engine) As(manager string) *Engine {
 func (e *Engine) Overriding() *Engine {
 	other := *e
 	other.OverrideExpectations = true
+	return &other
+}
+
+// Provisional is the same engine, but what Apply changes of a VPC's structure is
+// taken back unless it is confirmed within a time, from MinConfirm to MaxConfirm.
+func (e *Engine) Provisional(within time.Duration) *Engine {
+	other := *e
+	other.ConfirmWithin = within
 	return &other
 }
 

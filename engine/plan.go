@@ -68,6 +68,8 @@ type Plan struct {
 	behind bool // and has not caught up
 	nbCfg  int
 	then   map[model.ID]*model.Resource // what was read and planned, as it is to be
+
+	overdue *Unconfirmed // a change that should be taken back before
 }
 
 // Empty tells that nothing would change.
@@ -119,7 +121,12 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 // planOnce is planIn; reclaimed tells that rows without marks have been looked
 // for already.
 func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int, reclaimed bool) (*Plan, error) {
+	must, should := e.overdue(w, wish)
+	if must != nil {
+		return nil, &overdueError{must}
+	}
 	d := e.desire(w, wish, attempt)
+	d.unbuilt()
 	if err := e.checkNames(ctx, d); err != nil {
 		return nil, err
 	}
@@ -136,7 +143,7 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		return nil, err
 	}
 	p := e.newPlan(w)
-	p.then = d.resources
+	p.then, p.overdue = d.resources, should
 	for _, vpc := range slices.Sorted(maps.Keys(touched)) {
 		part, err := e.planVPC(d, vpc, touched[vpc])
 		if err != nil {
@@ -229,6 +236,14 @@ type change struct {
 	input  bool
 }
 
+// resource is as the change leaves it, of one that goes as it was.
+func (c *change) resource() *model.Resource {
+	if c.after == nil {
+		return c.before
+	}
+	return c.after
+}
+
 // touched are the changes by VPC: those of the wish, and those of resources
 // whose translation depends on them.
 func (d *desire) touched() (map[string][]*change, error) {
@@ -316,6 +331,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	if whole.Empty() {
 		return nil, nil
 	}
+	if vpc == "" && d.within > 0 {
+		d.found = append(d.found, fault(changes[0].resource(), "a change of an offering can't be taken back", "apply offerings by themselves, without a time to confirm them in"))
+	}
 	part := &VPCPlan{VPC: vpc}
 	moved := movedRows(d, changes, whole)
 	var active []*change
@@ -330,9 +348,13 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	guards := e.newGuarder(d, vpc)
 	broken, judged := d.judge(part)
 	guards.reckoned = part.Reach != nil || judged
-	for _, group := range split(active, whole) {
+	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active, whole)
+	for i, group := range groups {
 		tx := diffOf(group)
 		guards.guard(group, &tx)
+		if err := history.record(group, &tx, i == len(groups)-1); err != nil {
+			return nil, err
+		}
 		part.Transactions = append(part.Transactions, tx)
 	}
 	return part, e.override(d, part, broken)

@@ -100,15 +100,7 @@ func (c *Client) Export(ctx context.Context, vpc string) ([]*model.Resource, err
 	if err != nil {
 		return nil, err
 	}
-	var out []*model.Resource
-	for i := range items.Items {
-		o, err := items.Items[i].object()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o.Resource)
-	}
-	return out, nil
+	return items.resources()
 }
 
 func scope(vpc string) url.Values {
@@ -152,10 +144,32 @@ func (c *Client) changeQuery(prune bool) url.Values {
 	if prune {
 		query.Set("prune", "true")
 	}
+	c.asManager(query)
+	return query
+}
+
+func (c *Client) asManager(query url.Values) {
 	if c.options.Manager != "" {
 		query.Set("manager", c.options.Manager)
 	}
-	return query
+}
+
+func (c *Client) overriding(query url.Values) {
+	if c.options.OverrideExpectations {
+		query.Set("overrideExpectations", "true")
+	}
+}
+
+// confirmOpens refuses to open what is not named.
+func confirmOpens(query url.Values, named []reach.Opening) {
+	query.Set("confirmOpens", "true")
+	var lines []string
+	for _, o := range named {
+		lines = append(lines, o.String())
+	}
+	if len(lines) > 0 {
+		query.Set("allowOpen", strings.Join(lines, "\n"))
+	}
 }
 
 // Plan is what Apply would do. Diagnostics, in the error too, stand at the
@@ -269,14 +283,7 @@ func (c *Client) Apply(ctx context.Context, set *model.Set, prune bool, wait eng
 // refused.
 func (c *Client) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
 	query := c.changeQuery(prune)
-	query.Set("confirmOpens", "true")
-	var lines []string
-	for _, o := range named {
-		lines = append(lines, o.String())
-	}
-	if len(lines) > 0 {
-		query.Set("allowOpen", strings.Join(lines, "\n"))
-	}
+	confirmOpens(query, named)
 	return c.apply(ctx, set, query, wait)
 }
 
@@ -285,8 +292,9 @@ func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wa
 	if err != nil {
 		return nil, err
 	}
-	if c.options.OverrideExpectations {
-		query.Set("overrideExpectations", "true")
+	c.overriding(query)
+	if within := c.options.ConfirmWithin; within != 0 {
+		query.Set("confirmWithin", strconv.Itoa(int(within.Seconds()))+"s")
 	}
 	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait})
 	r.Diagnostics = place(set, r.Diagnostics)

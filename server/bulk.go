@@ -51,12 +51,11 @@ func (s *Server) bulkRoutes(rs *routes) {
 	withPlan := map[string]*huma.Schema{jsonType: documents, yamlType: documents, planType: schemaOf[engine.Plan](rs.doc)}
 	planParams := []*huma.Param{
 		query("prune", "also remove what the manager brought into the VPCs of the documents and they no longer hold", flag()),
-		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
+		managerParam("who brings the documents"),
 	}
 	confirmParams := []*huma.Param{
-		query("overrideExpectations", "break expectations, and note it with the VPC", flag()),
-		query("confirmOpens", "refuse a plan that opens traffic between tiers which allowOpen doesn't name", flag()),
-		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()),
+		query("confirmWithin", "take the change of a VPC's structure back unless it is confirmed within this time, from 1s to 24h; not for plans",
+			&huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,5}[smh]$`, Examples: []any{"60s"}}),
 	}
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
@@ -68,7 +67,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
 			description: "One transaction for each VPC, all or nothing. A problem tells in vpcs how far it came.",
-			params:      slices.Concat(planParams, confirmParams, waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
+			params:      slices.Concat(planParams, confirmParams, gateParams(), waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
 		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: append(waitParams(), query("cascade", "delete their users too", flag())),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
 		s.traceRoute(rs), s.explainRoute(rs),
@@ -86,6 +85,20 @@ func (s *Server) bulkRoutes(rs *routes) {
 	} {
 		rt.tag = "many"
 		rs.add(rt)
+	}
+}
+
+func managerParam(doc string) *huma.Param {
+	return query("manager", doc+"; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern})
+}
+
+// gateParams are those of routes whose changes may open traffic and break
+// expectations.
+func gateParams() []*huma.Param {
+	return []*huma.Param{
+		query("overrideExpectations", "break expectations, and note it with the VPC", flag()),
+		query("confirmOpens", "refuse a plan that opens traffic between tiers which allowOpen doesn't name", flag()),
+		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()),
 	}
 }
 
@@ -160,6 +173,15 @@ func (s *Server) managed(c *exchange) *engine.Engine {
 	return s.engine
 }
 
+// gated is managed, and as the query says free to break expectations.
+func (s *Server) gated(c *exchange) *engine.Engine {
+	e := s.managed(c)
+	if c.flag("overrideExpectations") {
+		e = e.Overriding()
+	}
+	return e
+}
+
 // sound reads documents without a fault; found are warnings. An error tells all
 // faults at once.
 func (s *Server) sound(c *exchange, role Role) (set *model.Set, found model.Diagnostics, err error) {
@@ -196,14 +218,15 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	within, err := c.confirmWithin()
+	if err != nil {
+		return nil, err
+	}
 	set, found, err := s.sound(c, Editor)
 	if err != nil {
 		return nil, err
 	}
-	e := s.managed(c)
-	if c.flag("overrideExpectations") {
-		e = e.Overriding()
-	}
+	e := s.gated(c).Provisional(within)
 	var result *engine.Result
 	if c.flag("confirmOpens") {
 		result, err = e.ApplyConfirmed(c, set, c.flag("prune"), named, engine.WaitNone)
@@ -231,6 +254,9 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	named, err := c.openings()
+	if err == nil && c.text("confirmWithin") != "" {
+		err = newProblem(slugMalformed, "confirmWithin is for documents, not for plans")
+	}
 	if err == nil && c.flag("confirmOpens") {
 		err = p.Confirm(named)
 	}

@@ -2,6 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // later moves the engine's clock on.
@@ -151,11 +155,21 @@ func TestRollbackOfWhatIsUnconfirmed(t *testing.T) {
 func TestProvisionalRefuses(t *testing.T) {
 	f := newFixture(t, false)
 	f.apply(guarded())
-	_, err := f.Provisional(time.Minute).Apply(f.ctx, load(t, "---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: gold}, spec: {}}\n"), false, engine.WaitNone)
-	require.ErrorContains(t, err, "VPCOffering gold: a change of an offering can't be taken back")
+	const gold = "---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: gold}, spec: {limits: {tiers: %d}}}\n"
+	f.apply(fmt.Sprintf(gold, 7))
+	_, err := f.Provisional(time.Minute).Apply(f.ctx, load(t, fmt.Sprintf(gold, 8)), false, engine.WaitNone)
+	require.ErrorContains(t, err, "VPCOffering gold: its change could not be taken back")
 	r, err := f.Provisional(time.Minute).Apply(f.ctx, load(t, att("shop", "app-1", "app")), false, engine.WaitNone)
 	require.NoError(t, err)
-	require.Empty(t, r.Unconfirmed, "attachments need no confirmation")
+	require.Empty(t, r.Unconfirmed, "new attachments need no confirmation")
+
+	for _, attachments := range []struct {
+		text  string
+		prune bool
+	}{{document("Attachment", "shop", "app-1", "tier: app, hostname: x"), false}, {tier("shop", "web", "10.0.3.0/24"), true}} {
+		_, err = f.Provisional(time.Minute).Apply(f.ctx, load(t, attachments.text), attachments.prune, engine.WaitNone)
+		require.ErrorContains(t, err, "Attachment shop/app-1: its change could not be taken back")
+	}
 
 	// Nor does what can't be read stand in anybody's way.
 	f.nbctl("set", "NB_Global", ".", `external_ids:"ovn-vpc-run:unconfirmed/default/shop"="{}x"`)
@@ -224,4 +238,108 @@ func TestConfirmationAgainstExpiry(t *testing.T) {
 		require.Equal(t, back == nil, before == f.structure("shop"))
 		f.apply(acl("shop", "db", ""))
 	}
+}
+
+// mute is a store whose first answer is lost on the way.
+type mute struct {
+	engine.Store
+	lost bool
+}
+
+func (m *mute) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, error) {
+	n, err := m.Store.Commit(ctx, p, bump)
+	if !m.lost && err == nil {
+		m.lost = true
+		return 0, &nbdb.UnknownOutcomeError{Err: io.ErrUnexpectedEOF}
+	}
+	return n, err
+}
+
+// What landed although the answer was lost is known for what it is.
+func TestLostAnswersAboutConfirmation(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded())
+	nb := f.NB
+	before := f.structure("shop")
+	for _, settle := range []func(u engine.Unconfirmed){
+		func(u engine.Unconfirmed) {
+			done, err := f.Confirm(f.ctx, "shop")
+			require.NoError(t, err)
+			require.Equal(t, u.ID, done.ID)
+			require.False(t, f.history("shop").TakenBack(&u))
+			f.rollback("shop", engine.RollbackOptions{})
+		},
+		func(u engine.Unconfirmed) {
+			f.rollback("shop", engine.RollbackOptions{})
+			require.True(t, f.history("shop").TakenBack(&u))
+		},
+	} {
+		f.NB = &mute{Store: nb}
+		u := f.provisional(acl("shop", "db", "{number: 7}"))
+		f.NB = &mute{Store: nb}
+		settle(u)
+		require.Equal(t, before, f.structure("shop"))
+		require.Nil(t, f.history("shop").Unconfirmed)
+		f.NB = nb
+	}
+	require.Len(t, f.history("shop").Entries, 5, "nothing was done twice")
+}
+
+// A rollback of the newest change doesn't undo one that comes meanwhile.
+func TestRollbackIsOvertaken(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded())
+	f.apply(acl("shop", "one", ""))
+	other := connect(t, f.sandbox, "default")
+	nb := f.NB
+	f.NB = &meanwhile{Store: nb, commits: []func(){func() { other.apply(acl("shop", "two", "")) }}}
+	_, err := f.Rollback(f.ctx, "shop", engine.RollbackOptions{}, engine.WaitNone)
+	conflicts(t, err, "VPC shop has changed meanwhile, to the state 3")
+	require.Equal(t, []string{"3 cli apply: +1 acl", "2 cli apply: +1 acl"}, lines(f.history("shop"))[:2])
+
+	// Where a state is asked for, it is that state.
+	f.NB = &meanwhile{Store: nb, commits: []func(){func() { other.apply(acl("shop", "three", "")) }}}
+	f.rollback("shop", engine.RollbackOptions{To: 1})
+	require.Equal(t, f.state("shop", 1), f.structure("shop"))
+}
+
+// A change in several transactions is one for its confirmation: what has landed of
+// it when its writer is killed is taken back.
+func TestProvisionalInPart(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + tier("shop", "old", "10.0.9.0/24"))
+	before := f.structure("shop")
+	set := load(t, guarded()+tier("shop", "new", "10.0.8.0/24")+att("shop", "new-1", "new"))
+	nb := f.NB
+	broken := errors.New("broken")
+	f.NB = &meanwhile{Store: nb, refusals: []error{nil, broken}}
+	r, err := f.Provisional(time.Minute).Apply(f.ctx, set, true, engine.WaitNone)
+	require.ErrorIs(t, err, broken)
+	require.Len(t, r.Unconfirmed, 1)
+	f.NB = nb
+	require.Equal(t, "2 cli apply: -1 tier", lines(f.history("shop"))[0])
+	f.later(time.Hour)
+	f.Manager = "guests" // whom prune leaves alone
+	f.apply(att("shop", "app-1", "app"))
+	f.Manager = "cli"
+	require.Equal(t, before, f.structure("shop"))
+
+	// Overtaken between its transactions, it goes on.
+	f.NB = &meanwhile{Store: nb, refusals: []error{nil, &nbdb.ConflictError{What: "the test"}}}
+	u, err := f.Provisional(2*time.Hour).Apply(f.ctx, set, true, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, u.Unconfirmed, 1)
+	require.Equal(t, u.Unconfirmed[0].Number+1, f.history("shop").Entries[0].Number)
+	f.rollback("shop", engine.RollbackOptions{})
+	require.Equal(t, before, f.structure("shop"))
+	require.Len(t, f.attachments("shop"), 1)
+	f.noDrift()
+
+	// In two transactions it is one change for a rollback too.
+	f.NB = nb
+	_, err = f.Apply(f.ctx, set, true, engine.WaitNone)
+	require.NoError(t, err)
+	require.Equal(t, 1, f.history("shop").Entries[0].Part)
+	f.rollback("shop", engine.RollbackOptions{Cascade: true})
+	require.Equal(t, before, f.structure("shop"))
 }

@@ -236,14 +236,6 @@ type change struct {
 	input  bool
 }
 
-// resource is as the change leaves it, of one that goes as it was.
-func (c *change) resource() *model.Resource {
-	if c.after == nil {
-		return c.before
-	}
-	return c.after
-}
-
 // touched are the changes by VPC: those of the wish, and those of resources
 // whose translation depends on them.
 func (d *desire) touched() (map[string][]*change, error) {
@@ -330,9 +322,6 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	whole := diffOf(changes)
 	if whole.Empty() {
 		return nil, nil
-	}
-	if vpc == "" && d.within > 0 {
-		d.found = append(d.found, fault(changes[0].resource(), "a change of an offering can't be taken back", "apply offerings by themselves, without a time to confirm them in"))
 	}
 	part := &VPCPlan{VPC: vpc}
 	moved := movedRows(d, changes, whole)

@@ -49,6 +49,11 @@ func (r *recorder) record(changes []*change, tx *nbdb.Plan, last bool) error {
 		return err
 	}
 	d := r.desire
+	for _, c := range changes {
+		if d.within > 0 && !structural(c.id.Kind) && c.before != nil && !same(c.before, c.after) {
+			d.found = append(d.found, fault(c.before, "its change could not be taken back", "apply it by itself, without a time to confirm it in"))
+		}
+	}
 	if len(u) > 0 {
 		if err := r.admit(); err != nil {
 			return err

@@ -114,6 +114,9 @@ func (r *recorder) await(tx *nbdb.Plan) {
 	d.notes[u.raw] = true
 	c := u.removal(d.world)
 	c.Old, c.New = nil, &u.raw
+	if damaged, ok := d.world.global.ExternalIDs[c.Key]; ok {
+		c.Old = &damaged
+	}
 	tx.Entries = append(tx.Entries, c)
 }
 

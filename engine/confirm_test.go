@@ -174,6 +174,9 @@ func TestProvisionalRefuses(t *testing.T) {
 	// Nor does what can't be read stand in anybody's way.
 	f.nbctl("set", "NB_Global", ".", `external_ids:"ovn-vpc-run:unconfirmed/default/shop"="{}x"`)
 	f.apply(acl("shop", "more", ""))
+	f.provisional(acl("shop", "more", "{number: 7}"))
+	_, err = f.Confirm(f.ctx, "shop")
+	require.NoError(t, err)
 }
 
 // A change that can't be taken back stays until somebody decides; attachments go on.

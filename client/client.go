@@ -46,6 +46,9 @@ type Options struct {
 	Manager string
 	// OverrideExpectations lets changes break expectations; the VPC keeps a note of it.
 	OverrideExpectations bool
+	// ConfirmWithin, if not 0, is the time, in whole seconds, in which what Apply
+	// changes of a VPC's structure has to be confirmed, or else it is taken back.
+	ConfirmWithin time.Duration
 	// Timeout bounds each call, repetitions and waiting included; 0: its context
 	// alone does. Watch is not bound.
 	Timeout time.Duration

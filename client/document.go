@@ -59,6 +59,18 @@ type list struct {
 	Managers []string   `json:"managers"` // of the items, where they were asked for
 }
 
+func (l *list) resources() ([]*model.Resource, error) {
+	var out []*model.Resource
+	for i := range l.Items {
+		o, err := l.Items[i].object()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o.Resource)
+	}
+	return out, nil
+}
+
 // documents are resources as they are sent.
 type documents struct {
 	Items []model.Document `json:"items"`

@@ -100,15 +100,7 @@ func (c *Client) Export(ctx context.Context, vpc string) ([]*model.Resource, err
 	if err != nil {
 		return nil, err
 	}
-	var out []*model.Resource
-	for i := range items.Items {
-		o, err := items.Items[i].object()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o.Resource)
-	}
-	return out, nil
+	return items.resources()
 }
 
 func scope(vpc string) url.Values {
@@ -152,10 +144,26 @@ func (c *Client) changeQuery(prune bool) url.Values {
 	if prune {
 		query.Set("prune", "true")
 	}
+	c.asManager(query)
+	return query
+}
+
+func (c *Client) asManager(query url.Values) {
 	if c.options.Manager != "" {
 		query.Set("manager", c.options.Manager)
 	}
-	return query
+}
+
+// confirmOpens refuses to open what is not named.
+func confirmOpens(query url.Values, named []reach.Opening) {
+	query.Set("confirmOpens", "true")
+	var lines []string
+	for _, o := range named {
+		lines = append(lines, o.String())
+	}
+	if len(lines) > 0 {
+		query.Set("allowOpen", strings.Join(lines, "\n"))
+	}
 }
 
 // Plan is what Apply would do. Diagnostics, in the error too, stand at the
@@ -269,26 +277,17 @@ func (c *Client) Apply(ctx context.Context, set *model.Set, prune bool, wait eng
 // refused.
 func (c *Client) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
 	query := c.changeQuery(prune)
-	confirm(query, named)
+	confirmOpens(query, named)
 	return c.apply(ctx, set, query, wait)
-}
-
-// confirm asks for a change that opens nothing else.
-func confirm(query url.Values, named []reach.Opening) {
-	query.Set("confirmOpens", "true")
-	var lines []string
-	for _, o := range named {
-		lines = append(lines, o.String())
-	}
-	if len(lines) > 0 {
-		query.Set("allowOpen", strings.Join(lines, "\n"))
-	}
 }
 
 func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wait engine.Wait) (*engine.Result, error) {
 	body, err := encode(documentsOf(set.Resources))
 	if err != nil {
 		return nil, err
+	}
+	if within := c.options.ConfirmWithin; within != 0 {
+		query.Set("confirmWithin", strconv.Itoa(int(within.Seconds()))+"s")
 	}
 	r, err := c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, wait: wait, breaks: true})
 	r.Diagnostics = place(set, r.Diagnostics)
@@ -334,7 +333,7 @@ func (c *Client) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait eng
 // not named.
 func (c *Client) ReplaceACLConfirmed(ctx context.Context, vpc, tier, acl string, named []reach.Opening, wait engine.Wait) (*engine.Result, error) {
 	query := url.Values{}
-	confirm(query, named)
+	confirmOpens(query, named)
 	return c.replaceACL(ctx, vpc, tier, acl, query, wait)
 }
 

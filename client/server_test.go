@@ -39,14 +39,17 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // client is one of a further server.
-func (f *fixture) client() *client.Client {
+func (f *fixture) client() *client.Client { return f.clientWith(client.Options{}) }
+
+func (f *fixture) clientWith(o client.Options) *client.Client {
 	f.t.Helper()
 	s, err := server.New(server.Options{Engine: f.engine, Insecure: true, Metrics: prometheus.NewRegistry(),
 		Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Now: time.Now, Rand: rand.Uint64})
 	require.NoError(f.t, err)
 	web := httptest.NewServer(s)
 	f.t.Cleanup(web.Close)
-	c, err := client.New(client.Options{URL: web.URL, Manager: "robot"})
+	o.URL, o.Manager = web.URL, "robot"
+	c, err := client.New(o)
 	require.NoError(f.t, err)
 	f.t.Cleanup(c.Close)
 	return c
@@ -95,6 +98,8 @@ func TestSameAsEngine(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.t = t
+			now := time.Now() // a plan holds when it was made
+			f.engine.Now = func() time.Time { return now }
 			c, e, ctx := f.client(), f.engine, f.ctx
 			set := f.load("../examples/" + example)
 			same(t, func() (*engine.Plan, error) { return e.Plan(ctx, set, false) })(c.Plan(ctx, set, false))

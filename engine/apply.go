@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ func (w Wait) column() string {
 type Result struct {
 	VPCs        []VPCResult       `json:"vpcs"`
 	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"` // warnings
+	// Unconfirmed are the changes that are taken back unless they are confirmed.
+	Unconfirmed []Unconfirmed `json:"unconfirmed,omitempty"`
 }
 
 // VPCResult is what became of one VPC's part.
@@ -67,15 +70,35 @@ const (
 
 // Apply brings the database to what the set says.
 func (e *Engine) Apply(ctx context.Context, set *model.Set, prune bool, wait Wait) (*Result, error) {
-	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
-		return e.plan(ctx, wish{put: set.Resources, prune: prune}, attempt)
-	})
+	return e.apply(ctx, wish{put: set.Resources, prune: prune}, wait)
 }
 
 // ApplyConfirmed is Apply, but a plan that opens anything which is not named is
 // refused (Plan.Confirm), also one that had to be made anew.
 func (e *Engine) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool, named []reach.Opening, wait Wait) (*Result, error) {
 	return e.Confirming(named).Apply(ctx, set, prune, wait)
+}
+
+// apply carries out a wish, and tells what of it has to be confirmed.
+func (e *Engine) apply(ctx context.Context, wish wish, wait Wait) (*Result, error) {
+	wish.within, wish.notes = e.ConfirmWithin, map[string]bool{}
+	r, err := e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
+		return e.plan(ctx, wish, attempt)
+	})
+	if len(wish.notes) == 0 {
+		return r, err
+	}
+	waiting, failed := e.unconfirmed(ctx)
+	if failed != nil {
+		return r, cmp.Or(err, fmt.Errorf("it is not known what has to be confirmed: %w", failed))
+	}
+	for _, u := range waiting {
+		if wish.notes[u.raw] {
+			r.Unconfirmed = append(r.Unconfirmed, *u)
+		}
+	}
+	slices.SortFunc(r.Unconfirmed, func(a, b Unconfirmed) int { return cmp.Compare(a.VPC, b.VPC) })
+	return r, err
 }
 
 // Delete removes resources. What others use is refused, or with cascade its
@@ -86,13 +109,13 @@ func (e *Engine) Delete(ctx context.Context, ids []model.ID, cascade bool, wait 
 			return e.PlanDelete(ctx, ids, cascade)
 		}
 		// By now some may be gone, by our own hand.
-		return e.plan(ctx, wish{remove: ids, cascade: cascade}, attempt)
+		return e.plan(ctx, wish{remove: ids, cascade: cascade, through: ThroughDelete}, attempt)
 	})
 }
 
 // PlanDelete is what Delete would do. What does not exist is a *NotFoundError.
 func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (*Plan, error) {
-	wish := wish{remove: ids, cascade: cascade}
+	wish := wish{remove: ids, cascade: cascade, through: ThroughDelete}
 	w, err := e.read(ctx, e.scopeOf(wish))
 	if err != nil {
 		return nil, err
@@ -122,7 +145,7 @@ func (e *Engine) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait Wai
 		spec.ACL = acl
 		put := *old
 		put.Spec = &spec
-		return e.planIn(ctx, w, wish{put: []*model.Resource{&put}}, attempt)
+		return e.planIn(ctx, w, wish{put: []*model.Resource{&put}, through: ThroughReplace}, attempt)
 	})
 }
 
@@ -145,9 +168,10 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	if p.Owner != e.Owner {
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
-	if err := p.unbroken(); err != nil {
+	if err := cmp.Or(p.unbroken(), p.unhindered(w)); err != nil {
 		return nil, err
 	}
+	p.stamp(e.Now())
 	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
 	r := e.newRunner(wait.any())
 	err = r.commit(ctx, p)
@@ -179,6 +203,12 @@ func (r *runner) land(ctx context.Context, plan planner) error {
 			return errors.Join(fmt.Errorf("giving up: %w", err), r.last)
 		}
 		p, err := plan(ctx, attempt)
+		if again, err := r.takeBack(ctx, p, err); err != nil || again {
+			if err != nil {
+				return r.unplanned(err)
+			}
+			continue
+		}
 		if err != nil && !stale(err) {
 			return r.unplanned(err)
 		}
@@ -236,15 +266,18 @@ type runner struct {
 	nbCfg   int   // of the last transaction that was to be waited for
 	deleted bool  // switches or routers were deleted and ovn-northd may not know yet
 	last    error // of the last commit
+
+	taken     model.Diagnostics // what was taken back before
+	untakable map[string]bool   // what could not be
 }
 
 func (e *Engine) newRunner(bump bool) *runner {
-	return &runner{engine: e, bump: bump, result: Result{VPCs: []VPCResult{}}}
+	return &runner{engine: e, bump: bump, result: Result{VPCs: []VPCResult{}}, untakable: map[string]bool{}}
 }
 
 func (r *runner) commit(ctx context.Context, p *Plan) error {
 	r.resume()
-	r.result.Diagnostics = p.Diagnostics
+	r.result.Diagnostics = slices.Concat(r.taken, p.Diagnostics)
 	r.deleted = r.deleted || p.behind
 	total, done := 0, 0
 	for _, part := range p.VPCs {

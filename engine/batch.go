@@ -258,7 +258,7 @@ func (b *batch) fresh(open []int) []*model.Resource {
 
 // wish joins what edits want.
 func (b *batch) wish(open []int) wish {
-	var all wish
+	all := wish{through: ThroughEdit}
 	for _, i := range open {
 		o := &b.outcomes[i]
 		if o.put != nil {

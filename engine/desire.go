@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -23,6 +25,13 @@ type wish struct {
 	// reckoning says whether the plan tells what it opens.
 	reckoning reckoning
 	judging   judging
+
+	// For the history of the VPCs:
+	through Through
+	to      *int            // of a rollback
+	within  time.Duration   // in which the change has to be confirmed, 0: it has not
+	notes   map[string]bool // of this operation's own changes that wait for that
+	settles *Unconfirmed    // the change whose waiting this one ends
 }
 
 // desire is a wish merged into what is stored.
@@ -32,9 +41,8 @@ type desire struct {
 	input     []*model.Resource            // those of the wish, as they are to be
 	removed   []*model.Resource            // as they are stored
 	found     model.Diagnostics
-	reckoning reckoning
-	judging   judging
 	now       translate.Context // of what is stored
+	wish
 }
 
 // before is a resource as it is stored, or as its second copy says.
@@ -51,10 +59,10 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources), reckoning: wish.reckoning, judging: wish.judging}
+	d := &desire{world: w, resources: maps.Clone(w.resources), wish: wish}
 	for _, r := range wish.put {
 		put := asInput(r)
-		put.Manager = e.Manager
+		put.Manager = cmp.Or(put.Manager, e.Manager) // one that was there before has its own
 		if old := w.before(r.ID()); old != nil {
 			put.Manager, put.Request = old.Manager, old.Request
 		}

@@ -46,6 +46,9 @@ type Engine struct {
 	// Openings refuse changes that open what they don't name (Plan.Confirm); nil:
 	// anything may be opened.
 	Openings *[]reach.Opening
+	// ConfirmWithin, if not 0, is the time in which what Apply changes of a VPC's
+	// structure has to be confirmed (Confirm), or else it is taken back.
+	ConfirmWithin time.Duration
 
 	Now  func() time.Time
 	Rand func() uint64 // spreads retries
@@ -82,6 +85,14 @@ func (e *Engine) Overriding() *Engine {
 func (e *Engine) Confirming(named []reach.Opening) *Engine {
 	other := *e
 	other.Openings = &named
+	return &other
+}
+
+// Provisional is the same engine, but what Apply changes of a VPC's structure is
+// taken back unless it is confirmed within a time, from MinConfirm to MaxConfirm.
+func (e *Engine) Provisional(within time.Duration) *Engine {
+	other := *e
+	other.ConfirmWithin = within
 	return &other
 }
 

@@ -70,6 +70,8 @@ type Plan struct {
 	nbCfg  int
 	then   map[model.ID]*model.Resource // what was read and planned, as it is to be
 	lost   []*model.Resource            // of which the rows were gone
+
+	overdue *Unconfirmed // a change that should be taken back before
 }
 
 // Empty tells that nothing would change.
@@ -119,10 +121,15 @@ func (e *Engine) planIn(ctx context.Context, w *world, wish wish, attempt int) (
 // planOnce is planIn; reclaimed tells that rows without marks have been looked
 // for already.
 func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int, reclaimed bool) (*Plan, error) {
+	must, should := e.overdue(w, wish)
+	if must != nil {
+		return nil, &overdueError{must}
+	}
 	if e.Openings != nil {
 		wish.reckoning = reckonAlways
 	}
 	d := e.desire(w, wish, attempt)
+	d.unbuilt()
 	if err := e.checkNames(ctx, d); err != nil {
 		return nil, err
 	}
@@ -139,7 +146,7 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		return nil, err
 	}
 	p := e.newPlan(w)
-	p.then = d.resources
+	p.then, p.overdue = d.resources, should
 	for _, vpc := range slices.Sorted(maps.Keys(touched)) {
 		part, err := e.planVPC(d, vpc, touched[vpc])
 		if err != nil {
@@ -380,9 +387,13 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	guards := e.newGuarder(d, vpc)
 	broken, judged, gated := d.judge(part)
 	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
-	for _, group := range split(active, whole) {
+	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active, whole)
+	for i, group := range groups {
 		tx := diffOf(group)
 		guards.guard(group, &tx)
+		if err := history.record(group, &tx, i == len(groups)-1); err != nil {
+			return nil, err
+		}
 		part.Transactions = append(part.Transactions, tx)
 	}
 	return part, e.override(d, part, broken)

@@ -113,6 +113,11 @@ func TestAuthorisation(t *testing.T) {
 		"PATCH /v1/vpcs/{vpc}":                 {{"", `{}`, editors}},
 		"DELETE /v1/vpcs/{vpc}":                {{"", "", editors}},
 		"POST /v1/vpcs/{vpc}/tiers/{tier}/acl": {{"", `{"acl": "x"}`, editors}},
+		"GET /v1/vpcs/{vpc}/history":           {{"", "", viewers}},
+		"GET /v1/vpcs/{vpc}/history/{number}":  {{"", "", viewers}},
+		"GET /v1/vpcs/{vpc}/rollback":          {{"", "", viewers}},
+		"POST /v1/vpcs/{vpc}/rollback":         {{"", "", editors}},
+		"POST /v1/vpcs/{vpc}/confirm":          {{"", "", editors}},
 	}
 	for _, word := range []string{"tiers", "acls", "attachments", "expectations"} {
 		table["GET /v1/vpcs/{vpc}/"+word] = []expectation{{"", "", viewers}}
@@ -132,7 +137,7 @@ func TestAuthorisation(t *testing.T) {
 			for _, e := range table[operation] {
 				path := e.path
 				if path == "" {
-					path = strings.NewReplacer("{vpc}", "shop", "{name}", "shop", "{tier}", "web").Replace(pattern)
+					path = strings.NewReplacer("{vpc}", "shop", "{name}", "shop", "{tier}", "web", "{number}", "1").Replace(pattern)
 				}
 				for _, who := range append([]string{""}, anybody...) {
 					var headers []string

@@ -51,7 +51,11 @@ func (s *Server) bulkRoutes(rs *routes) {
 	withPlan := map[string]*huma.Schema{jsonType: documents, yamlType: documents, planType: schemaOf[engine.Plan](rs.doc)}
 	planParams := []*huma.Param{
 		query("prune", "also remove what the manager brought into the VPCs of the documents and they no longer hold", flag()),
-		query("manager", "who brings the documents; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern}),
+		managerParam("who brings the documents"),
+	}
+	confirmParams := []*huma.Param{
+		query("confirmWithin", "take the change of a VPC's structure back unless it is confirmed within this time, from 1s to 24h; not for plans",
+			&huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,5}[smh]$`, Examples: []any{"60s"}}),
 	}
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
@@ -63,7 +67,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
 			description: "One transaction for each VPC, all or nothing. A problem tells in vpcs how far it came.",
-			params:      slices.Concat(planParams, gateParams(), waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
+			params:      slices.Concat(planParams, confirmParams, gateParams(), waitParams()), body: withPlan, responses: changed, problems: problemStatuses(clash...), handle: s.apply},
 		{method: http.MethodPost, path: "/v1/delete", id: "delete", summary: "Delete resources", params: slices.Concat(waitParams(), breakParams(), []*huma.Param{query("cascade", "delete their users too", flag())}),
 			body: map[string]*huma.Schema{jsonType: schemaOf[deleteRequest](rs.doc)}, responses: changed, problems: problemStatuses(clash...), handle: s.delete},
 		s.traceRoute(rs), s.explainRoute(rs),
@@ -82,6 +86,10 @@ func (s *Server) bulkRoutes(rs *routes) {
 		rt.tag = "many"
 		rs.add(rt)
 	}
+}
+
+func managerParam(doc string) *huma.Param {
+	return query("manager", doc+"; default the server's own, server", &huma.Schema{Type: huma.TypeString, Pattern: managerPattern})
 }
 
 // documents reads the body as documents, all of which the caller has to have a
@@ -191,11 +199,15 @@ func (s *Server) apply(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	within, err := c.confirmWithin()
+	if err != nil {
+		return nil, err
+	}
 	set, found, err := s.sound(c, Editor)
 	if err != nil {
 		return nil, err
 	}
-	result, err := e.Apply(c, set, c.flag("prune"), engine.WaitNone)
+	result, err := e.Provisional(within).Apply(c, set, c.flag("prune"), engine.WaitNone)
 	if result != nil {
 		result.Diagnostics = append(found, result.Diagnostics...)
 	}
@@ -217,6 +229,9 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	named, err := c.openings()
+	if err == nil && c.text("confirmWithin") != "" {
+		err = newProblem(slugMalformed, "confirmWithin is for documents, not for plans")
+	}
 	if err == nil && c.flag("confirmOpens") {
 		err = p.Confirm(named)
 	}

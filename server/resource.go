@@ -273,7 +273,7 @@ func patched(now *model.Resource, patch any) (*model.Resource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", now.ID(), err)
 	}
-	result, err := json.Marshal(merged(target, patch))
+	result, err := json.Marshal(model.MergePatch(target, patch))
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", now.ID(), err)
 	}
@@ -286,27 +286,6 @@ func decodeJSON(data []byte) (value any, err error) {
 	decoder.UseNumber()
 	err = decoder.Decode(&value)
 	return value, err
-}
-
-// merged is MergePatch of RFC 7396. The library at hand keeps each level as text,
-// which takes 17 s for 80 kB of objects in each other.
-func merged(target, patch any) any {
-	changes, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	object, ok := target.(map[string]any)
-	if !ok {
-		object = map[string]any{}
-	}
-	for name, value := range changes {
-		if value == nil {
-			delete(object, name)
-		} else {
-			object[name] = merged(object[name], value)
-		}
-	}
-	return object
 }
 
 // remove deletes a resource.

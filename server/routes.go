@@ -52,6 +52,7 @@ func (s *Server) routes(o Options) *routes {
 	s.bulkRoutes(rs)
 	s.reachRoutes(rs)
 	s.verifyRoutes(rs)
+	s.historyRoutes(rs)
 	s.otherRoutes(rs, o)
 	return rs
 }
@@ -167,7 +168,7 @@ func bodyProblems(more ...int) []int {
 
 // pathParams are the parameters in a path, documented.
 func pathParams(pattern string) []*huma.Param {
-	docs := map[string]string{"vpc": "name of the VPC", "name": "name of the resource", "tier": "name of the tier"}
+	docs := map[string]string{"vpc": "name of the VPC", "name": "name of the resource", "tier": "name of the tier", "number": "number of a state in the history"}
 	var out []*huma.Param
 	for part := range strings.SplitSeq(pattern, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {

@@ -73,9 +73,11 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run follows the database and the file of tokens until ctx ends; then it ends watches.
+// Run follows the database and the file of tokens, and takes back what is not
+// confirmed in time, until ctx ends; then it ends watches.
 func (s *Server) Run(ctx context.Context) error {
 	go s.auth.run(ctx)
+	go s.engine.TakeBackOverdue(ctx)
 	defer s.hub.close()
 	return s.engine.Watch(ctx, s.hub)
 }

@@ -48,10 +48,14 @@ const (
 	// KeyExpectationPrefix and the name: an expectation, at its VPC's router. The
 	// key is the expectation's, not the router's own.
 	KeyExpectationPrefix = "ovn-vpc-expectation:"
+	// KeyHistoryPrefix and a number: a change of a VPC's structure
+	// (engine.HistoryEntry), at the row HistoryUUID. The key is no part of the
+	// desired state.
+	KeyHistoryPrefix = "ovn-vpc-history:"
 )
 
-// Runtime notes in a tier's registry, and at a VPC's router: written by the
-// engine, no part of the desired state.
+// Runtime notes in a tier's registry, at a VPC's router and in NB_Global: written
+// by the engine, no part of the desired state.
 const (
 	// NoteEpoch changes with every claim that its row's UUID does not lock.
 	NoteEpoch = "ovn-vpc-run:epoch"
@@ -60,6 +64,9 @@ const (
 	NoteOverridden = "ovn-vpc-run:overridden"
 	// NoteFreedPrefix and an address: when the address was freed (Unix seconds).
 	NoteFreedPrefix = "ovn-vpc-run:freed/"
+	// NoteUnconfirmedPrefix, an owner, a slash and a VPC, in NB_Global: the VPC's
+	// change that waits for its confirmation (engine.Unconfirmed).
+	NoteUnconfirmedPrefix = "ovn-vpc-run:unconfirmed/"
 )
 
 // namespace makes the row UUIDs (RFC 9562, version 5) this project's own.
@@ -194,6 +201,13 @@ func RegistryUUID(owner, vpc, tier string) nbdb.UUID {
 // PortGroupUUID is the row of a list's home.
 func PortGroupUUID(owner, vpc, acl string) nbdb.UUID {
 	return RowUUID(owner, nbdb.TablePortGroup, aclKey(vpc, acl))
+}
+
+// HistoryUUID is the row that keeps a VPC's history: the home of the built-in
+// list that denies everything, which every VPC has from its first day. It has no
+// ports, and attachments leave it alone.
+func HistoryUUID(owner, vpc string) nbdb.UUID {
+	return PortGroupUUID(owner, vpc, model.ACLDefaultDeny)
 }
 
 // DefaultUUID is the row of a list's default verdict. Every list has it, so

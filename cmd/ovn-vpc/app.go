@@ -90,7 +90,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.verifyCommand(), a.traceCommand(), a.explainCommand(),
 		a.getCommand(), a.describeCommand(),
-		a.deleteCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
+		a.deleteCommand(), a.historyCommand(), a.rollbackCommand(), a.confirmCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
 		a.tokenCommand(), a.versionCommand())
 	return root
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -25,26 +26,37 @@ plan command shows it: FROM -> TO TRAFFIC. Nothing is written then.
 
 A change after which an expectation of the VPC holds no more is refused (exit 3),
 and so is a new expectation that doesn't hold. --override-expectations lets it
-pass, and notes with the VPC who did so, when, and with which expectations.`,
+pass, and notes with the VPC who did so, when, and with which expectations.
+
+With --confirm-within, what changes of the structure of VPCs (all but attachments)
+is taken back unless "ovn-vpc confirm" comes within that time. The command waits
+for it: exit 0 when it has come, exit 1 when the change was taken back. SIGINT and
+SIGTERM take it back at once. If the command is killed, a server on the database
+takes it back in time, or else the next command that changes the VPC. Until it is
+confirmed, other changes of the VPC's structure are refused (exit 4).`,
 		Example: `  ovn-vpc apply -f examples/three-tier/
   ovn-vpc apply -f shop/ --prune --wait sb      # return when ovn-northd has it
   ovn-vpc get tiers -o json | ovn-vpc apply -f -
   ovn-vpc apply --plan shop.plan                # exit 4 if it is stale
-  ovn-vpc apply -f shop/ --confirm-opens --allow-open 'app -> db tcp 3306'`,
+  ovn-vpc apply -f shop/ --confirm-opens --allow-open 'app -> db tcp 3306'
+  ovn-vpc apply -f shop/ --confirm-within 60s   # in another shell: ovn-vpc confirm shop`,
 		Args: a.filesOnly(),
 	}
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
-	read := openingFlags(cmd)
-	a.overrideFlag(cmd)
+	opens := a.gateFlags(cmd)
+	cmd.Flags().Var((*confirmTime)(&a.flags.within), "confirm-within", "take the change back unless it is confirmed within this time, such as 60s (default: it stays)")
+	complete(cmd, "confirm-within", cobra.NoFileCompletions)
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
-	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		o, err := read()
+	cmd.RunE = a.action(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		o, err := opens()
 		switch {
 		case err != nil:
 			return err
+		case *file != "" && a.flags.within != 0:
+			return usagef("--plan and --confirm-within exclude each other: apply the files with -f")
 		case *file != "" && len(*paths) > 0:
 			return usagef("--plan and -f exclude each other")
 		case *file != "" && *prune:
@@ -54,7 +66,7 @@ pass, and notes with the VPC who did so, when, and with which expectations.`,
 		case *file != "":
 			return a.applyPlan(ctx, *file, o, engine.Wait(*wait))
 		}
-		return a.apply(ctx, *paths, *prune, o, engine.Wait(*wait))
+		return a.apply(ctx, cmd.Context(), *paths, *prune, o, engine.Wait(*wait))
 	})
 	return cmd
 }
@@ -92,7 +104,15 @@ func newOpenings(confirm bool, allowed []string) (openings, error) {
 	return o, nil
 }
 
-func (a *app) apply(ctx context.Context, paths []string, prune bool, o openings, wait engine.Wait) error {
+// gateFlags gives a command the flags about what it may open and break.
+func (a *app) gateFlags(cmd *cobra.Command) (read func() (openings, error)) {
+	a.overrideFlag(cmd)
+	return openingFlags(cmd)
+}
+
+// apply applies files. unbounded is the context of what goes on when it is done:
+// waiting for a confirmation.
+func (a *app) apply(ctx, unbounded context.Context, paths []string, prune bool, o openings, wait engine.Wait) error {
 	set, found, err := a.load(paths, a.online(ctx))
 	if err != nil {
 		return err
@@ -114,7 +134,12 @@ func (a *app) apply(ctx context.Context, paths []string, prune bool, o openings,
 	if result != nil {
 		result.Diagnostics = union(found, result.Diagnostics)
 	}
-	return a.showResult(result, joined(found, err))
+	waiting := unconfirmed(result)
+	err = a.showResult(result, joined(found, err))
+	if a.flags.within != 0 {
+		return cmp.Or(a.awaitConfirmation(unbounded, b, waiting), err)
+	}
+	return err
 }
 
 func (a *app) applyPlan(ctx context.Context, path string, o openings, wait engine.Wait) error {

@@ -28,6 +28,11 @@ type backend interface {
 	Delete(ctx context.Context, ids []model.ID, cascade bool, wait engine.Wait) (*engine.Result, error)
 	ReplaceACL(ctx context.Context, vpc, tier, acl string, wait engine.Wait) (*engine.Result, error)
 	ReplaceACLConfirmed(ctx context.Context, vpc, tier, acl string, named []reach.Opening, wait engine.Wait) (*engine.Result, error)
+	History(ctx context.Context, vpc string) (*engine.History, error)
+	HistoryState(ctx context.Context, vpc string, number int) ([]*model.Resource, error)
+	PlanRollback(ctx context.Context, vpc string, o engine.RollbackOptions) (*engine.Plan, error)
+	Rollback(ctx context.Context, vpc string, o engine.RollbackOptions, wait engine.Wait) (*engine.Result, error)
+	Confirm(ctx context.Context, vpc string) (*engine.Unconfirmed, error)
 	Reach(ctx context.Context, set *model.Set, o engine.ReachOptions) (*engine.ReachReport, error)
 	Verify(ctx context.Context, set *model.Set, vpc string) (*engine.VerifyReport, error)
 	Drift(ctx context.Context, vpc string, repair bool, wait engine.Wait) (*engine.DriftReport, error)
@@ -76,7 +81,7 @@ func (a *app) server() string {
 
 func (a *app) client(url string) (*client.Client, error) {
 	o := client.Options{URL: url, CACert: a.flags.serverCA, Certificate: a.flags.certificate, Key: a.flags.key,
-		Manager: a.flags.manager, OverrideExpectations: a.flags.override, Attempts: 1, UserAgent: "ovn-vpc/" + build().Version, Log: a.logger()}
+		Manager: a.flags.manager, OverrideExpectations: a.flags.override, ConfirmWithin: a.flags.within, Attempts: 1, UserAgent: "ovn-vpc/" + build().Version, Log: a.logger()}
 	if tokens := cmp.Or(a.flags.tokenFile, a.getenv("OVN_VPC_TOKEN_FILE")); tokens != "" {
 		o.Token = client.TokenFile(tokens)
 	}
@@ -103,6 +108,7 @@ func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, cl
 	}
 	e = engine.New(nb, a.flags.owner, a.flags.manager)
 	e.Log, e.Progress, e.OverrideExpectations = log, a.progress(), a.flags.override
+	e.ConfirmWithin = a.flags.within
 	e.SchemaVersion = func() string { return nb.Schema().Version() }
 	close = nb.Close
 	options.Remotes, options.Database = a.southbound(), nbdb.Southbound

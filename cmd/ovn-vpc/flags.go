@@ -16,7 +16,8 @@ import (
 type globalFlags struct {
 	nb, sb                   string
 	owner, manager           string
-	override                 bool // expectations
+	override                 bool          // expectations
+	within                   time.Duration // of apply: in which it has to be confirmed
 	timeout                  time.Duration
 	verbose                  int
 	key, certificate, caCert string

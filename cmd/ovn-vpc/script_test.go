@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 // other programs they run. Besides testscript's own commands they know:
 //
 //	exits CODE PROGRAM...  runs a program that has to end with the code
+//	eventually PROGRAM...  runs a program again and again until it succeeds
 //	nbctl ...              ovn-nbctl on the database
 //	silent SOCKET          listens on a unix socket and never answers
 //	connected SOCKET       waits until somebody has connected to it
@@ -74,7 +75,7 @@ func runScript(t *testing.T, file string, s *lab.Sandbox, vars ...string) {
 	require.NoError(t, err)
 	vars = append(vars, "EXAMPLES="+examples, "BOX="+filepath.Join(labtest.TempDir(t), "box"), "HOME="+t.TempDir())
 	quiet := silence{}
-	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "silent": quiet.listen, "connected": quiet.await, "freeport": freePort}
 	if s != nil {
 		vars = append(vars, s.Env()...)
 		vars = append(vars, "NB="+s.NB(), "SB="+s.SB())
@@ -106,6 +107,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%s ended with %d, not %d", strings.Join(args[1:], " "), got, want)
 	}
+}
+
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: eventually PROGRAM...")
+	}
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = ts.Exec(args[0], args[1:]...); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("%s never succeeds: %v", strings.Join(args, " "), err)
 }
 
 func nbctl(s *lab.Sandbox) func(*testscript.TestScript, bool, []string) {

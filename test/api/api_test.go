@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +108,11 @@ func (r *run) insist() {
 			if put := r.doc.Paths[op.path]["put"]; put != nil {
 				r.send(g, g.valid(put))
 			}
-			r.send(g, g.valid(op))
+			request := g.valid(op)
+			if op.OperationID == "confirm" {
+				r.send(g, g.provisional(path.Base(path.Dir(request.path))))
+			}
+			r.send(g, request)
 		}
 	}
 }
@@ -211,11 +216,11 @@ func (r *run) call(req *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, query, _ := strings.Cut(req.target(), "?")
-	if target.Path, err = url.PathUnescape(path); err != nil {
+	escaped, query, _ := strings.Cut(req.target(), "?")
+	if target.Path, err = url.PathUnescape(escaped); err != nil {
 		return nil, err
 	}
-	target.RawPath, target.RawQuery = path, query
+	target.RawPath, target.RawQuery = escaped, query
 	sent, err := http.NewRequestWithContext(ctx, req.method, target.String(), bytes.NewReader(req.body))
 	if err != nil {
 		return nil, err

@@ -193,7 +193,7 @@ func (d *document) checkBody(r *request, a *answer, kind string, valid *jsonsche
 		if err != nil {
 			return fmt.Errorf("the answer is no YAML: %w", err)
 		}
-		if r.op.OperationID == "export" { // a stream of what is a list in JSON
+		if r.op.OperationID == "export" || r.op.OperationID == "history-state" { // a stream of what is a list in JSON
 			return valid.Validate(map[string]any{"items": documents})
 		}
 		if len(documents) != 1 {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -110,6 +111,7 @@ func words() map[string][]any {
 		"lastEventId":             texts("0123456789abcdef-1", "x"),
 		"Last-Event-ID":           texts("0123456789abcdef-7.3.9"),
 		"If-None-Match":           texts("*"),
+		"confirmWithin":           texts("1s"),
 		"If-Match":                texts("*", `"0123456789abcdef"`),
 		"Idempotency-Key":         texts("k1", "k2", "k3", "k4"),
 		"from":                    texts("web", "n1", "outside", "10.10.1.5"),
@@ -158,6 +160,15 @@ func (g *generator) base() *request {
 	return &request{op: op, method: op.method, path: op.path, header: http.Header{"Content-Type": {jsonType}}, body: encode(jsonType, map[string]any{"items": items})}
 }
 
+// provisional is a change of a VPC that is taken back unless it is confirmed.
+func (g *generator) provisional(vpc string) *request {
+	r := g.base()
+	r.query = []string{"confirmWithin=5s"}
+	r.body = encode(jsonType, map[string]any{"apiVersion": "ovn-vpc/v1", "kind": "VPC", "spec": map[string]any{"cidrs": []string{"10.10.0.0/16", "fd00:10::/48"}},
+		"metadata": map[string]any{"name": vpc, "labels": map[string]any{"a": strconv.Itoa(g.IntN(1000000))}}})
+	return r
+}
+
 // valid is a request as the document wants it.
 func (g *generator) valid(op *operation) *request {
 	r := &request{op: op, method: op.method, header: http.Header{}}
@@ -168,7 +179,9 @@ func (g *generator) valid(op *operation) *request {
 		if field, ok := strings.CutPrefix(part, "{"); ok {
 			field = strings.TrimSuffix(field, "}")
 			of := map[string]string{"vpc": "VPC", "tier": "Tier", "name": kind}[field]
-			part = one(g, names(of)...)
+			if part = one(g, "1", "2", "3", "20"); field != "number" {
+				part = one(g, names(of)...)
+			}
 			id[field] = part
 		}
 		parts = append(parts, part)
@@ -194,7 +207,7 @@ func (g *generator) valid(op *operation) *request {
 // parameters gives a request some of those that its operation has.
 func (g *generator) parameters(r *request) {
 	for _, p := range r.op.Parameters {
-		if p.In == "path" || !g.chance(15) || p.Name == "timeout" || p.Name == "prune" && g.chance(70) {
+		if p.In == "path" || !g.chance(15) || p.Name == "timeout" || (p.Name == "prune" || p.Name == "confirmWithin") && g.chance(70) {
 			continue
 		}
 		value := ""

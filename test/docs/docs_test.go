@@ -30,6 +30,7 @@ const bound = 3 * time.Minute
 func TestAPI(t *testing.T)           { play(t, "docs/api.md") }
 func TestOrchestrators(t *testing.T) { play(t, "docs/orchestrators.md") }
 func TestPolicy(t *testing.T)        { play(t, "docs/policy.md") }
+func TestHistory(t *testing.T)       { play(t, "docs/history.md") }
 
 // play runs the commands of a document's console blocks, in one shell.
 func play(t *testing.T, path string) {
@@ -131,6 +132,7 @@ func settled(out string) string {
 		{`ovt_[A-Za-z0-9_-]+`, "ovt_…"},
 		{`\b[0-9a-f]{64}\b`, "…"},
 		{`(?m)^id: .*`, "id: …"},
+		{`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b`, "2026-01-31T12:00:00Z"},
 		{`\r`, ""},
 	} {
 		out = regexp.MustCompile(s.find).ReplaceAllString(out, s.put)

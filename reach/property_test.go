@@ -36,11 +36,14 @@ func document(kind, vpc, name string, spec any) string {
 	return string(text)
 }
 
-func (s small) policy(t require.TestingT) *reach.Policy {
+func (s small) policy(t require.TestingT, more ...string) *reach.Policy {
 	input := document("VPC", "", "v", object{"cidrs": []string{"10.0.0.0/8", "fd00::/64"}})
 	for _, tier := range []string{"a", "b"} {
 		input += "\n---\n" + document("Tier", "v", tier, object{"cidrs": tierPrefixes()[tier], "acl": "list-" + tier})
 		input += "\n---\n" + document("ACL", "v", "list-"+tier, s.lists[tier])
+	}
+	for _, document := range more {
+		input += "\n---\n" + document
 	}
 	return policyOf(t, model.Input{Name: "small", Data: []byte(input)})
 }

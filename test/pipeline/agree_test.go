@@ -12,8 +12,10 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/traffic"
 )
 
-// asked marks the outcomes of questions in a tally.
-const asked = "asked, "
+const (
+	asked    = "asked, " // marks the outcomes of questions in a tally
+	verified = "to verify"
+)
 
 // agree asks three about a packet: trace, of what is stored and now and then of
 // the plan for an empty database, which takes longer, reach by tier and by
@@ -30,7 +32,7 @@ func (w *walker) agree(ctx context.Context, o *ovn, set *model.Set, q question, 
 	}
 	account := ""
 	if err = r.AskOVN(func(flow string) (string, error) {
-		account, err = w.tracer.call("trace", "--summary", flow)
+		account, err = w.tracer.summary(flow)
 		return account, err
 	}); err != nil {
 		return nil, err
@@ -81,6 +83,27 @@ func (w *walker) reached(q question, path engine.TracePath) string {
 		return fmt.Sprintf("replies: %q", byOwn.Replies)
 	}
 	return ""
+}
+
+// challenge has OVN asked about the traffic of the VPC's expectations.
+func (w *walker) challenge(ctx context.Context, o *ovn, tally map[trace.Outcome]int) (*failure, error) {
+	r, err := o.engine.Verify(ctx, nil, w.vpc)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.engine.Challenge(ctx, nil, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.AskOVN(w.tracer.summary); err != nil {
+		return nil, err
+	}
+	n, all := r.Otherwise()
+	tally[verified] += all
+	if n > 0 {
+		return &failure{verify: true, text: fmt.Sprintf("OVN says otherwise about %d of %d packets: %+v", n, all, r.Expectations)}, nil
+	}
+	return nil, nil
 }
 
 func (w *walker) isDisabled(name string) bool {

@@ -45,6 +45,7 @@ func newOVN(t *testing.T) *ovn {
 	require.NoError(t, err)
 	t.Cleanup(o.client.Close)
 	o.engine = engine.New(o.client, "default", "cli")
+	o.engine.OverrideExpectations = true
 	return o
 }
 
@@ -177,15 +178,24 @@ func (t *tracer) stop(ctx context.Context) (string, error) {
 	return grievances(string(log)), os.Remove(t.ovn.path("trace.log"))
 }
 
+// summary is ovn-trace's account of a packet.
+func (t *tracer) summary(flow string) (string, error) {
+	account, err := t.call("trace", "--summary", flow)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, flow)
+	}
+	if strings.Contains(account, "use --ct to customize") && !strings.Contains(account, "reject {") {
+		return "", fmt.Errorf("ovn-trace ran out of connection states: %s", account)
+	}
+	return account, nil
+}
+
 // judge is ovn-trace's verdict on a packet, ports by their names, and its
 // account of it.
 func (t *tracer) judge(flow, router, sender string) (verdict, string, error) {
-	account, err := t.call("trace", "--summary", flow)
+	account, err := t.summary(flow)
 	if err != nil {
-		return verdict{}, "", fmt.Errorf("%w: %s", err, flow)
-	}
-	if strings.Contains(account, "use --ct to customize") && !strings.Contains(account, "reject {") {
-		return verdict{}, "", fmt.Errorf("ovn-trace ran out of connection states: %s", account)
+		return verdict{}, "", err
 	}
 	v := trace.ReadSummary(account, router, sender)
 	return verdict{v.Outcome, v.Ports}, account, nil

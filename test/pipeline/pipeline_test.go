@@ -25,7 +25,7 @@ import (
 var seed = flag.Uint64("seed", 1, "seed of the first random case; 0 chooses one")
 
 const (
-	manyCases = 400
+	manyCases = 300
 	fewCases  = 20 // with -short
 	probes    = 40 // packets tried in each case
 	questions = 40 // and packets that trace, reach and OVN are asked about
@@ -60,7 +60,7 @@ func TestPipeline(t *testing.T) {
 		return
 	}
 	for _, outcome := range []trace.Outcome{trace.Delivered, trace.Answered, trace.Dropped, trace.Rejected, trace.NoRoute, trace.NoHost,
-		asked + trace.Delivered, asked + trace.Dropped, asked + trace.Rejected, asked + trace.NoRoute} {
+		asked + trace.Delivered, asked + trace.Dropped, asked + trace.Rejected, asked + trace.NoRoute, verified} {
 		require.NotZerof(t, tally[outcome], "no packet was %s: the cases prove too little", outcome)
 	}
 }
@@ -73,6 +73,7 @@ type testCase struct {
 	made      bool // what is tried is made up
 	probes    []probe
 	questions []question
+	verify    bool // expectations
 }
 
 func newCase(seed uint64) *testCase {
@@ -86,6 +87,7 @@ type failure struct {
 	complaint string
 	probe     *probe
 	question  *question
+	verify    bool
 	spec      []byte
 	text      string
 }
@@ -140,7 +142,8 @@ func (c *testCase) try(ctx context.Context, o *ovn, set *model.Set, tally map[tr
 		return nil, err
 	}
 	if !c.made {
-		c.probes, c.questions, c.made = c.random.probes(probes, w.specs, w.names.linkLocals), w.questions(questions), true
+		c.probes, c.questions = c.random.probes(probes, w.specs, w.names.linkLocals), w.questions(questions)
+		c.made, c.verify = true, true
 	}
 	if w.tracer, err = o.startTracer(ctx); err != nil {
 		return nil, err
@@ -171,6 +174,9 @@ func (c *testCase) tryAll(ctx context.Context, o *ovn, w *walker, set *model.Set
 		if f, err := w.agree(ctx, o, set, q, tally); f != nil || err != nil {
 			return f, err
 		}
+	}
+	if c.verify {
+		return w.challenge(ctx, o, tally)
 	}
 	return nil, nil
 }

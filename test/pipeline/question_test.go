@@ -137,6 +137,11 @@ func (w *walker) atBorder(p *probe, from, to string) {
 	if rule.ICMP != nil {
 		p.Type, p.Code = uint8(rule.ICMP.Type)+pick[uint8](r, 0, 0, 0, 1, 255), uint8(rule.ICMP.Code)+pick[uint8](r, 0, 0, 0, 1, 255)
 	}
+	if p.Proto == traffic.ICMPv6 && p.Type == 136 {
+		// ovn-trace's port security takes it for a neighbour advertisement, whatever
+		// its TTL and code. That of ovn-controller asks for a TTL of 255.
+		p.Type++
+	}
 	far := slices.DeleteFunc(w.borders(rule.CIDRs), func(a netip.Addr) bool { return a.Is4() != p.v4() })
 	switch {
 	case len(far) == 0:

@@ -83,6 +83,14 @@ func (r *random) design(vpc string) []document {
 	for _, name := range r.lists {
 		docs = append(docs, r.list(name))
 	}
+	ends := append(slices.Clone(r.tiers), "outside")
+	for i := range 2 {
+		from, to := pick(r, ends...), pick(r, r.tiers...)
+		if r.chance(50) {
+			from, to = to, from
+		}
+		docs = append(docs, resource("Expectation", vpc, fmt.Sprintf("e%d", i), document{"from": from, "to": to, "expect": "allow"}))
+	}
 	return docs
 }
 

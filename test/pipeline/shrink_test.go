@@ -20,8 +20,10 @@ func (c *testCase) shrink(ctx context.Context, o *ovn, f *failure) *failure {
 		small.probes = []probe{*f.probe}
 	case f.question != nil:
 		small.questions = []question{*f.question}
+	case f.verify:
+		small.verify = true
 	default:
-		small.probes, small.questions = c.probes, c.questions
+		small.probes, small.questions, small.verify = c.probes, c.questions, true
 	}
 	tries := 0
 	fails := func() bool {

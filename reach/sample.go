@@ -50,12 +50,12 @@ func (p *Policy) samples(spec *model.ExpectationSpec, free bool) iter.Seq[Sample
 	if free {
 		senders, receivers = from.free, to.free
 	}
-	wanted, grids := askable(spec.Traffic), newJoiner(true).grids(from, to)
+	askable, grids := askable(), newJoiner(true).grids(from, to)
 	return func(yield func(Sample) bool) {
 		for f, g := range grids {
 			for i, cell := range g.cells {
 				src, dst := intersect(g.from[i/len(g.to)], senders).Ranges(), intersect(g.to[i%len(g.to)], receivers).Ranges()
-				if len(src) > 0 && len(dst) > 0 && !corners(traffic.Family(f), cell, wanted, src, dst, yield) {
+				if len(src) > 0 && len(dst) > 0 && !corners(traffic.Family(f), cell, spec.Traffic, askable, src, dst, yield) {
 					return
 				}
 			}
@@ -70,10 +70,11 @@ func (p *place) unlisted() *place {
 	return &inside
 }
 
-// askable leaves out what can't be put to the test. Open vSwitch shows of later
+// askable is all but what can't be put to the test. Open vSwitch shows of later
 // fragments of IPv6 no protocol of their own, and ovn-trace takes all that looks like
 // a neighbour advertisement for a forged one, also what a router forwards.
-func askable(s traffic.Set) traffic.Set {
+func askable() traffic.Set {
+	s := traffic.All()
 	const ipv6Frag, advertisement = 44, 136
 	for p := range 256 {
 		if p != ipv6Frag {
@@ -85,14 +86,18 @@ func askable(s traffic.Set) traffic.Set {
 
 // corners are the samples of a cell between the ends' hosts; false where no more
 // are wanted.
-func corners(f traffic.Family, cell traffic.Map[fate], wanted traffic.Set, src, dst []netipx.IPRange, yield func(Sample) bool) bool {
+func corners(f traffic.Family, cell traffic.Map[fate], wanted, askable traffic.Set, src, dst []netipx.IPRange, yield func(Sample) bool) bool {
 	last := func(ranges []netipx.IPRange) netip.Addr { return ranges[len(ranges)-1].To() }
 	at := traffic.Point(0)
 	for _, step := range cell {
 		here := traffic.OnLine(f, []traffic.Span{{First: at, Last: step.Last}}).Intersect(wanted)
-		for _, s := range here.Spans(f) {
-			first := Sample{src[0].From(), last(dst), s.First.Packet(f), step.Value.passes()}
-			second := Sample{last(src), dst[0].From(), s.Last.Packet(f), step.Value.passes()}
+		for _, span := range here.Spans(f) {
+			tried := traffic.OnLine(f, []traffic.Span{span}).Intersect(askable).Spans(f)
+			if len(tried) == 0 {
+				continue
+			}
+			first := Sample{src[0].From(), last(dst), tried[0].First.Packet(f), step.Value.passes()}
+			second := Sample{last(src), dst[0].From(), tried[len(tried)-1].Last.Packet(f), step.Value.passes()}
 			if first.Src != first.Dst && !yield(first) || second != first && second.Src != second.Dst && !yield(second) {
 				return false
 			}

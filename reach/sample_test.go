@@ -89,5 +89,7 @@ func TestSamplesInTier(t *testing.T) {
 		some, all := samples(p, ends[0], ends[1], traffic.All(), false, 10)
 		require.Zero(t, all, "%v: %v", ends, some)
 	}
-	require.Empty(t, some[2:])
+	some, all := samples(p, "a", "outside", traffic.All(), true, 10)
+	require.Len(t, some, 4, "one verdict for each family, at two corners: %v", some)
+	require.Equal(t, 4, all)
 }

@@ -100,10 +100,14 @@ func (w *walker) challenge(ctx context.Context, o *ovn, tally map[trace.Outcome]
 	}
 	n, all := r.Otherwise()
 	tally[verified] += all
-	if n > 0 {
-		return &failure{verify: true, text: fmt.Sprintf("OVN says otherwise about %d of %d packets: %+v", n, all, r.Expectations)}, nil
+	if n == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	var otherwise []string
+	for _, v := range r.Expectations {
+		otherwise = append(otherwise, v.Otherwise()...)
+	}
+	return &failure{verify: true, text: strings.Join(otherwise, "\n")}, nil
 }
 
 func (w *walker) isDisabled(name string) bool {

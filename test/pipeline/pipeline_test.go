@@ -32,7 +32,8 @@ const (
 )
 
 // Random VPCs: what the specs promise, what a walk over the rows says and what
-// OVN's own program says of the flows that ovn-northd made of them are one.
+// OVN's own program says of the flows that ovn-northd made of them are one. So is
+// what trace, reach and verify tell.
 func TestPipeline(t *testing.T) {
 	o := newOVN(t)
 	cases := manyCases

@@ -89,6 +89,7 @@ type TraceReply struct {
 // OVNVerdict is OVN's own word on a packet.
 type OVNVerdict struct {
 	Outcome trace.Outcome `json:"outcome"`
+	Routed  bool          `json:"routed"` // the router has got it
 	Agrees  bool          `json:"agrees"`
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
@@ -153,7 +154,7 @@ func (t *tracing) outside() []host {
 				b.RemovePrefix(finer)
 			}
 		}
-		for _, inside := range append(t.networks(), notUnicast()...) {
+		for _, inside := range append(t.networks(), reach.NotUnicast()...) {
 			b.RemovePrefix(inside)
 		}
 		set, err := b.IPSet()
@@ -181,30 +182,34 @@ func (t *tracing) networks() []netip.Prefix {
 	return out
 }
 
-// notUnicast are addresses that stand for no host beyond a router (RFC 6890).
-func notUnicast() []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/8", "fe80::/10", "ff00::/8"} {
-		out = append(out, netip.MustParsePrefix(p))
-	}
-	return out
-}
-
 // hostAt is who has an address.
 func (t *tracing) hostAt(a netip.Addr) host {
-	for _, r := range t.guests {
-		if slices.Contains(r.Spec.(*model.AttachmentSpec).Addresses, a) {
-			return t.host(r, a)
-		}
+	if owner := t.ownerOf(a); owner.port != "" {
+		return owner
 	}
 	for _, r := range t.guests {
 		if slices.ContainsFunc(r.Spec.(*model.AttachmentSpec).AllowedAddresses, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return t.host(r, a)
 		}
 	}
+	return host{tier: t.tierAt(a), addr: a, alike: 1}
+}
+
+// tierAt is the tier that an address lies in, "" for none.
+func (t *tracing) tierAt(a netip.Addr) string {
 	for _, r := range t.tiers {
 		if slices.ContainsFunc(r.Spec.(*model.TierSpec).CIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			return host{tier: r.Metadata.Name, addr: a, alike: 1}
+			return r.Metadata.Name
+		}
+	}
+	return ""
+}
+
+// ownerOf is the attachment that has an address, or somebody outside.
+func (t *tracing) ownerOf(a netip.Addr) host {
+	for _, r := range t.guests {
+		if slices.Contains(r.Spec.(*model.AttachmentSpec).Addresses, a) {
+			return t.host(r, a)
 		}
 	}
 	return host{addr: a, alike: 1}

@@ -260,7 +260,7 @@ func (r *TraceReport) AskOVN(ask func(microflow string) (string, error)) error {
 			return fmt.Errorf("asking OVN about %s: %w", flow, err)
 		}
 		said := trace.ReadSummary(account, translate.RouterName(r.VPC), p.frame.Inport)
-		p.OVN = &OVNVerdict{Outcome: said.Outcome, Agrees: p.verdict.Agrees(said)}
+		p.OVN = &OVNVerdict{Outcome: said.Outcome, Routed: said.Routed, Agrees: p.verdict.Agrees(said)}
 	}
 	return nil
 }

@@ -23,6 +23,17 @@ func (r *VerifyReport) Holds() bool {
 	return true
 }
 
+// Otherwise is about how many of all the packets that OVN was asked about it says
+// otherwise than the lists.
+func (r *VerifyReport) Otherwise() (n, all int) {
+	for _, v := range r.Expectations {
+		if v.OVN != nil {
+			n, all = n+len(v.OVN.Differs), all+v.OVN.Packets
+		}
+	}
+	return n, all
+}
+
 // Verify holds the expectations of a VPC, "" for all, against what is stored, or
 // with a set against what would be when that were applied; nothing is written.
 func (e *Engine) Verify(ctx context.Context, set *model.Set, vpc string) (*VerifyReport, error) {

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
+	"github.com/ovn-vpc/ovn-vpc/internal/golden"
 	"github.com/ovn-vpc/ovn-vpc/lint"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/traffic"
@@ -21,31 +20,10 @@ import (
 // TestGolden lints the VPC v of each archive. The file used has lines
 // `tier family number`: addresses in use.
 func TestGolden(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			require.NoError(t, err)
-			got := []byte(outcome(t, archive))
-			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if testflag.Update() {
-				if at < 0 {
-					at = len(archive.Files)
-					archive.Files = append(archive.Files, txtar.File{Name: "want"})
-				}
-				archive.Files[at].Data = got
-				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-				return
-			}
-			require.GreaterOrEqual(t, at, 0, "no file want: run with -update")
-			require.Equal(t, string(archive.Files[at].Data), string(got))
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", outcome)
 }
 
-func outcome(t *testing.T, archive *txtar.Archive) string {
+func outcome(t *testing.T, archive *txtar.Archive) []byte {
 	var inputs []model.Input
 	var used lint.Used
 	for _, f := range archive.Files {
@@ -63,7 +41,7 @@ func outcome(t *testing.T, archive *txtar.Archive) string {
 	found, err := lint.Check("v", set.Resources, used)
 	require.NoError(t, err)
 	require.Empty(t, found.Errors())
-	return found.String()
+	return []byte(found.String())
 }
 
 func usedOf(t *testing.T, text string) lint.Used {

@@ -2,9 +2,6 @@ package model_test
 
 import (
 	"bytes"
-	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/ovn-vpc/ovn-vpc/internal/golden"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
@@ -21,28 +19,7 @@ import (
 // beyond the input is unknown. The file `want` holds the diagnostics, then the
 // input's resources as they are stored.
 func TestGolden(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			require.NoError(t, err)
-			got := outcome(t, archive)
-			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if testflag.Update() {
-				if at < 0 {
-					at = len(archive.Files)
-					archive.Files = append(archive.Files, txtar.File{Name: "want"})
-				}
-				archive.Files[at].Data = got
-				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-				return
-			}
-			require.GreaterOrEqual(t, at, 0, "no file want: run with -update")
-			require.Equal(t, string(archive.Files[at].Data), string(got))
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", outcome)
 }
 
 // archived reads the files of an archive: the input with its diagnostics,

@@ -114,6 +114,15 @@ func everywhere() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 }
 
+// NotUnicast are addresses that stand for no host beyond a router (RFC 6890).
+func NotUnicast() []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/8", "fe80::/10", "ff00::/8"} {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
 func familyOf(a netip.Addr) traffic.Family {
 	if a.Is4() {
 		return traffic.IPv4

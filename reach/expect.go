@@ -26,6 +26,16 @@ type Verdict struct {
 	// where no rule is to blame.
 	Breaks  []Break `json:"breaks,omitempty"`
 	Problem string  `json:"problem,omitempty"`
+	// OVN is what OVN itself says, nil where it wasn't asked.
+	OVN *Asked `json:"ovn,omitempty"`
+}
+
+// Asked is what OVN says of packets of an expectation's traffic.
+type Asked struct {
+	Packets int `json:"packets"` // it was asked about
+	Of      int `json:"of"`      // there are to stand for all that the lists tell apart
+	// Differs are those of which OVN says otherwise than the lists.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // Break is traffic that passes and shouldn't, or the other way round, and the
@@ -59,6 +69,14 @@ func (v *Verdict) Reasons() []string {
 		out = append(out, text+" by "+strings.Join(by, ", "))
 	}
 	return out
+}
+
+// Otherwise is of what OVN says otherwise than the lists.
+func (v *Verdict) Otherwise() []string {
+	if v.OVN == nil {
+		return nil
+	}
+	return v.OVN.Differs
 }
 
 // Place tells of the expectation and of all rules where they were read, by the
@@ -184,10 +202,11 @@ func (p *Policy) at(addr netip.Addr) (*place, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	at := &place{End: End{Kind: Outside}, sends: one, receives: one}
+	at := &place{End: End{Kind: Outside}, sends: one, receives: one, hosts: intersect(one.all, p.outside.hosts), free: intersect(one.all, p.outside.free)}
 	for _, t := range p.tiers {
 		if slices.ContainsFunc(t.receives.named, func(n netip.Prefix) bool { return n.Contains(addr) }) {
 			at.End, at.tier, at.list = t.End, t.tier, t.list
+			at.hosts, at.free = intersect(one.all, t.hosts), intersect(one.all, t.free)
 		}
 	}
 	return at, ""

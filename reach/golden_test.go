@@ -2,16 +2,13 @@ package reach_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
+	"github.com/ovn-vpc/ovn-vpc/internal/golden"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/reach"
 )
@@ -20,37 +17,16 @@ import (
 // from before/ to after/ opens and closes. Words in the comment choose what the
 // file want holds: attachments, views, diff.
 func TestGolden(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			require.NoError(t, err)
-			got := []byte(outcome(t, archive))
-			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if testflag.Update() {
-				if at < 0 {
-					at = len(archive.Files)
-					archive.Files = append(archive.Files, txtar.File{Name: "want"})
-				}
-				archive.Files[at].Data = got
-				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-				return
-			}
-			require.GreaterOrEqual(t, at, 0, "no file want: run with -update")
-			require.Equal(t, string(archive.Files[at].Data), string(got))
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", outcome)
 }
 
-func outcome(t *testing.T, archive *txtar.Archive) string {
+func outcome(t *testing.T, archive *txtar.Archive) []byte {
 	asked := func(word string) bool { return strings.Contains(string(archive.Comment), word) }
 	if asked("diff") {
 		before, after := policy(t, archive, "before/"), policy(t, archive, "after/")
 		d := reach.Diff(before, after, reach.Tier)
 		require.Empty(t, reach.Diff(after, after, reach.Tier).String())
-		return d.String() + "== by attachment\n" + reach.Diff(before, after, reach.Attachment).String()
+		return []byte(d.String() + "== by attachment\n" + reach.Diff(before, after, reach.Attachment).String())
 	}
 	p := policy(t, archive, "")
 	o := reach.Options{Rules: true}
@@ -72,7 +48,7 @@ func outcome(t *testing.T, archive *txtar.Archive) string {
 		require.NoError(t, err)
 		out += "\n" + r.Mermaid() + "\n" + r.DOT() + "\n" + string(data) + "\n"
 	}
-	return out
+	return []byte(out)
 }
 
 // policy is that of the VPC v by the files below a folder, nil if there are

@@ -99,10 +99,12 @@ func (e End) Reference() string {
 // place is an end with the list in force there.
 type place struct {
 	End
-	tier     string // empty for outside
-	list     *list  // nil for outside
-	sends    space  // the addresses that it sends from
-	receives space  // and that it gets packets for
+	tier     string        // empty for outside
+	list     *list         // nil for outside
+	sends    space         // the addresses that it sends from
+	receives space         // and that it gets packets for
+	hosts    *netipx.IPSet // those of receives that somebody has; outside: may have
+	free     *netipx.IPSet // and those that somebody could have
 }
 
 // New reads the resources of a VPC; those of others are left out. It fails with
@@ -166,7 +168,8 @@ func (b *reader) everything(attachments []*model.Resource) error {
 	if err != nil {
 		return err
 	}
-	p.outside = &place{End: End{Kind: Outside}, sends: beyond, receives: beyond}
+	unicast := minus(beyond.all, rangesOf(NotUnicast()))
+	p.outside = &place{End: End{Kind: Outside}, sends: beyond, receives: beyond, hosts: unicast, free: unicast}
 	for _, r := range attachments {
 		if err := b.attachment(r); err != nil {
 			return err
@@ -214,11 +217,11 @@ func (b *reader) tier(name string, spec *model.TierSpec) error {
 		return fmt.Errorf("tier %s: %w", name, err)
 	}
 	never := neverHosts(spec)
-	place := &place{End: End{Tier, name}, tier: name, list: l}
+	place := &place{End: End{Tier, name}, tier: name, list: l, hosts: &netipx.IPSet{}}
 	if place.receives, err = newSpace(spec.CIDRs, never...); err != nil {
 		return fmt.Errorf("tier %s: %w", name, err)
 	}
-	place.sends = place.receives
+	place.sends, place.free = place.receives, place.receives.all
 	if more := b.allowed[name]; len(more) > 0 {
 		if place.sends, err = newSpace(append(slices.Clone(spec.CIDRs), more...), never...); err != nil {
 			return fmt.Errorf("tier %s: %w", name, err)
@@ -236,7 +239,12 @@ func (b *reader) attachment(r *model.Resource) error {
 	if tier == nil {
 		return b.missing(model.KindAttachment, name, model.KindTier, spec.Tier)
 	}
+	var own []netip.Prefix
+	for _, a := range spec.Addresses {
+		own = append(own, netip.PrefixFrom(a, a.BitLen()))
+	}
 	if !spec.Enabled {
+		tier.free = minus(tier.free, rangesOf(own))
 		b.policy.disabled = append(b.policy.disabled, name)
 		b.policy.note("attachment %s is disabled: nothing reaches it, and it reaches nothing", name)
 		return nil
@@ -244,17 +252,15 @@ func (b *reader) attachment(r *model.Resource) error {
 	if !spec.PortSecurity {
 		b.policy.note("attachment %s has portSecurity false: it can send from any address, and past the egress rules of list %s", name, tier.list.name)
 	}
-	p := &place{End: End{Attachment, name}, tier: spec.Tier, list: tier.list, sends: tier.receives, receives: tier.receives}
+	p := &place{End: End{Attachment, name}, tier: spec.Tier, list: tier.list, sends: tier.receives, receives: tier.receives, hosts: &netipx.IPSet{}, free: &netipx.IPSet{}}
 	if len(spec.Addresses) == 0 {
 		b.policy.attachments = append(b.policy.attachments, p)
 		return nil
 	}
-	own := slices.Clone(spec.AllowedAddresses)
-	for _, a := range spec.Addresses {
-		own = append(own, netip.PrefixFrom(a, a.BitLen()))
-	}
+	p.hosts = rangesOf(own)
+	p.free, tier.hosts = p.hosts, union(tier.hosts, p.hosts)
 	var err error
-	if p.sends, err = newSpace(own); err != nil {
+	if p.sends, err = newSpace(append(own, spec.AllowedAddresses...)); err != nil {
 		return fmt.Errorf("attachment %s: %w", name, err)
 	}
 	if p.receives, err = newSpace(intersect(p.sends.all, tier.receives.all).Prefixes()); err != nil {

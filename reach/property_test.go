@@ -36,7 +36,7 @@ func document(kind, vpc, name string, spec any) string {
 	return string(text)
 }
 
-func (s small) policy(t require.TestingT) *reach.Policy {
+func (s small) policy(t require.TestingT, more ...string) *reach.Policy {
 	input := document("VPC", "", "v", object{"cidrs": []string{"10.0.0.0/8", "fd00::/64"}})
 	for _, tier := range []string{"a", "b"} {
 		list := "list-" + tier
@@ -47,6 +47,9 @@ func (s small) policy(t require.TestingT) *reach.Policy {
 		if list == "list-"+tier {
 			input += "\n---\n" + document("ACL", "v", list, s.lists[tier])
 		}
+	}
+	for _, document := range more {
+		input += "\n---\n" + document
 	}
 	return policyOf(t, model.Input{Name: "small", Data: []byte(input)})
 }

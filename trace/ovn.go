@@ -7,9 +7,9 @@ import (
 )
 
 // Agrees tells whether a verdict is that of ovn-trace, which does not tell apart
-// why a packet is dropped.
+// why a packet is dropped, but where.
 func (v Verdict) Agrees(ovn Verdict) bool {
-	return v.Outcome.coarse() == ovn.Outcome.coarse() && slices.Equal(v.Ports, ovn.Ports)
+	return v.Outcome.coarse() == ovn.Outcome.coarse() && v.Routed == ovn.Routed && slices.Equal(v.Ports, ovn.Ports)
 }
 
 func (o Outcome) coarse() Outcome {
@@ -22,24 +22,28 @@ func (o Outcome) coarse() Outcome {
 // ReadSummary makes a verdict of a summary (ovn-trace(8), Summary Output). To a sender
 // whose packet was tracked the router's answer is a reply, which passes; that
 // it would need another connection state in ovn-trace is overlooked.
-func ReadSummary(account, router, sender string) Verdict {
+func ReadSummary(account, router, sender string) (v Verdict) {
 	var stack, outputs []string
 	tracked, answered := false, false
 	for line := range strings.Lines(account) {
 		line = strings.TrimSpace(line)
 		opens := strings.HasSuffix(line, "{")
 		inRouter := datapath(stack) == router
+		v.Routed = v.Routed || inRouter
 		switch {
 		case strings.HasPrefix(line, "reject {"):
-			return Verdict{Outcome: Rejected}
+			v.Outcome = Rejected
+			return v
 		case strings.HasPrefix(line, "ct_next(ct_state="):
 			tracked = tracked || !answered
 		case opens && (strings.HasPrefix(line, "arp {") || strings.HasPrefix(line, "nd_ns {")):
-			return Verdict{Outcome: NoHost}
+			v.Outcome = NoHost
+			return v
 		case inRouter && (opens && isAnswer(line) || isEchoReply(line)):
 			answered = true
 		case answered && tracked && strings.HasPrefix(line, "egress(") && strings.Contains(line, fmt.Sprintf("outport=%q", sender)):
-			return Verdict{Outcome: Answered}
+			v.Outcome = Answered
+			return v
 		case strings.HasPrefix(line, "/* output to ") && strings.Contains(line, `type "" */`):
 			outputs = append(outputs, quoted(line))
 		}
@@ -53,11 +57,13 @@ func ReadSummary(account, router, sender string) Verdict {
 	slices.Sort(outputs)
 	switch {
 	case len(outputs) == 0:
-		return Verdict{Outcome: Dropped}
+		v.Outcome = Dropped
 	case answered:
-		return Verdict{Outcome: Answered}
+		v.Outcome = Answered
+	default:
+		v.Outcome, v.Ports = Delivered, outputs
 	}
-	return Verdict{Outcome: Delivered, Ports: outputs}
+	return v
 }
 
 func isAnswer(line string) bool {

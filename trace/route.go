@@ -21,6 +21,7 @@ const (
 // route is a packet in the router (ovn-northd(8), Logical Router Datapaths).
 // tracked is the port where replies will be known, nil for none.
 func (w *walk) route(in *gateway, p match.Packet, tracked *port) Outcome {
+	w.verdict.Routed = true
 	if in.router.disabled || in.disabled {
 		return w.drop("the router is disabled")
 	}

@@ -46,6 +46,7 @@ type Verdict struct {
 	Outcome Outcome  `json:"outcome"`
 	Ports   []string `json:"ports,omitempty"`  // of guests that get it, sorted
 	Reason  string   `json:"reason,omitempty"` // where no row decided
+	Routed  bool     `json:"routed,omitempty"` // a router has got it
 	Steps   []Step   `json:"steps"`
 }
 

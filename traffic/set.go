@@ -264,7 +264,7 @@ func (s Set) Headers(limit int) (headers []Packet, whole bool) {
 				if len(headers) == limit {
 					return headers, false
 				}
-				p := at.packet(f)
+				p := at.Packet(f)
 				headers = append(headers, p)
 				if at++; !p.Fragment && !HasPorts(p.Protocol) && p.Protocol != icmpOf(f) {
 					at = point(p.Protocol, values)
@@ -275,8 +275,8 @@ func (s Set) Headers(limit int) (headers []Packet, whole bool) {
 	return headers, true
 }
 
-// packet is the header at a point of a family's line.
-func (at Point) packet(f Family) Packet {
+// Packet is the header at a point of a family's line.
+func (at Point) Packet(f Family) Packet {
 	p, value := Packet{Family: f, Protocol: uint8(at / width)}, at%width
 	switch {
 	case value == values:

@@ -2,8 +2,6 @@ package translate_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/ovn-vpc/ovn-vpc/internal/testflag"
+	"github.com/ovn-vpc/ovn-vpc/internal/golden"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 	"github.com/ovn-vpc/ovn-vpc/translate"
@@ -24,7 +22,7 @@ const globalRow nbdb.UUID = "00000000-0000-4000-8000-000000000001"
 // left out: they are there to be referred to. The file `rows` holds the
 // fragments' dump, in which a row of the context stands with its key.
 func TestGolden(t *testing.T) {
-	goldens(t, "testdata/*.txtar", "rows", func(t *testing.T, archive *txtar.Archive) []byte {
+	golden.Archives(t, "testdata/*.txtar", "rows", func(t *testing.T, archive *txtar.Archive) []byte {
 		isContext := func(name string) bool { return strings.HasPrefix(name, "context/") }
 		resources := load(t, archive, func(name string) bool { return name != "rows" })
 		c := contextOf(resources)
@@ -44,33 +42,6 @@ func TestGolden(t *testing.T) {
 		require.Equal(t, string(text), string(dump(t, parsed)))
 		return names(referred).replace(text)
 	})
-}
-
-// goldens compares what run makes of each archive with the archive's file of
-// the name result, and writes that file with -update.
-func goldens(t *testing.T, pattern, result string, run func(*testing.T, *txtar.Archive) []byte) {
-	paths, err := filepath.Glob(pattern)
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			require.NoError(t, err)
-			got := run(t, archive)
-			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == result })
-			if testflag.Update() {
-				if at < 0 {
-					at = len(archive.Files)
-					archive.Files = append(archive.Files, txtar.File{Name: result})
-				}
-				archive.Files[at].Data = got
-				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-				return
-			}
-			require.GreaterOrEqualf(t, at, 0, "no file %s: run with -update", result)
-			require.Equal(t, string(archive.Files[at].Data), string(got))
-		})
-	}
 }
 
 // load reads the chosen files of an archive and checks their resources.

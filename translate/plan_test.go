@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/internal/golden"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
@@ -24,7 +25,7 @@ import (
 // before*.yaml says, with the word prune in the comment as `apply --prune`
 // does. The file `plan` says what would be sent; rows stand with their keys.
 func TestPlanGolden(t *testing.T) {
-	goldens(t, "testdata/plan/*.txtar", "plan", func(t *testing.T, archive *txtar.Archive) []byte {
+	golden.Archives(t, "testdata/plan/*.txtar", "plan", func(t *testing.T, archive *txtar.Archive) []byte {
 		before := load(t, archive, func(name string) bool { return strings.HasPrefix(name, "before") })
 		have := union(t, before)
 		var inputs []model.Input

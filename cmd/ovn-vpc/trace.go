@@ -50,12 +50,12 @@ func (a *app) traceCommand() *cobra.Command {
 		if len(args) > 2 {
 			q.Traffic = args[2]
 		}
-		if *ovn && a.server() != "" {
-			return usagef("--ovn and a server exclude each other: OVN is asked from here")
+		if err := a.hereOnly(*ovn); err != nil {
+			return err
 		}
 		r, err := a.trace(ctx, q, *paths)
 		if err == nil && *ovn {
-			err = a.askOVN(ctx, r)
+			err = a.askOVN(ctx, r.Planned, r)
 		}
 		if err != nil {
 			return err
@@ -68,9 +68,10 @@ func (a *app) traceCommand() *cobra.Command {
 				return err
 			}
 		}
-		switch {
-		case slices.ContainsFunc(r.Paths, func(p engine.TracePath) bool { return p.OVN != nil && !p.OVN.Agrees }):
-			return a.differs(r)
+		agreed := func(p engine.TracePath) bool { return p.OVN == nil || p.OVN.Agrees }
+		switch otherwise := slices.DeleteFunc(slices.Clone(r.Paths), agreed); {
+		case len(otherwise) > 0:
+			return a.differs(len(otherwise), len(r.Paths), r.Planned)
 		case !r.Reachable:
 			return errUnreachable
 		}

@@ -65,11 +65,15 @@ func (a *app) showPath(p engine.TracePath) error {
 	if err := a.align("  ", rows); err != nil || p.OVN == nil {
 		return err
 	}
+	said := string(p.OVN.Outcome)
+	if p.OVN.Outcome == trace.Dropped && p.OVN.Routed {
+		said += " by the router or beyond it"
+	}
 	if !p.OVN.Agrees {
-		a.printf("  %s\n", a.colored(red, fmt.Sprintf("OVN says otherwise: %s", p.OVN.Outcome)))
+		a.printf("  %s\n", a.colored(red, "OVN says otherwise: "+said))
 		return nil
 	}
-	a.printf("  OVN says the same: %s\n", p.OVN.Outcome)
+	a.printf("  OVN says the same: %s\n", said)
 	return nil
 }
 

@@ -49,6 +49,7 @@ func rooms() map[string][]string {
 		"client":            {"engine", "model", "reach"},
 		"cmd/ovn-vpc":       {"engine", "server", "client", "trace", "lab", "model", "nbdb", "agent", "traffic", "reach", "lint"},
 		"internal/testflag": {},
+		"internal/golden":   {"internal/testflag"},
 		"internal/arch":     {},
 		"hack":              {"lab", "lab/scene"},
 		"test":              {},
@@ -74,8 +75,8 @@ func libraries() map[string][]string {
 		"github.com/urfave/negroni":          {"server"},
 		"github.com/insomniacslk/dhcp":       {"agent"},
 		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
-		"testing":                            {"lab/labtest", "test/program", "test/faults"},
-		"github.com/stretchr/testify":        {"lab/labtest", "test/program", "test/faults"},
+		"testing":                            {"lab/labtest", "test/program", "test/faults", "internal/golden"},
+		"github.com/stretchr/testify":        {"lab/labtest", "test/program", "test/faults", "internal/golden"},
 	}
 }
 

@@ -114,7 +114,7 @@ func run(ctx context.Context, t *testing.T, blocks []block) []string {
 	}
 	shell := exec.CommandContext(ctx, "bash", "-c", script.String())
 	shell.Dir = root
-	shell.Env = append(os.Environ(), "API="+url, "OVN_VPC_SERVER="+url,
+	shell.Env = append(os.Environ(), "API="+url, "OVN_VPC_SERVER="+url, "OVN_NB_DB="+sandbox.NB(),
 		"PATH="+filepath.Dir(ovnvpc)+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
 	var stdout bytes.Buffer
 	shell.Stdout, shell.Stderr = &stdout, os.Stderr

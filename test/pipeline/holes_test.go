@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -89,75 +90,39 @@ func TestMatchesParse(t *testing.T) {
 	require.Contains(t, complaints, "parsing expression failed")
 }
 
-const fixedSpec = `
-apiVersion: ovn-vpc/v1
-kind: VPC
-metadata: {name: v}
-spec: {cidrs: [10.0.0.0/16, "fd00::/48"]}
----
-apiVersion: ovn-vpc/v1
-kind: ACL
-metadata: {name: closed, vpc: v}
-spec:
-  defaults: {ingress: deny, egress: deny}
----
-apiVersion: ovn-vpc/v1
-kind: ACL
-metadata: {name: open, vpc: v}
-spec:
-  rules:
-    - {number: 1, action: deny, protocol: tcp, ports: [22]}
-    - {number: 2, action: reject, protocol: icmp, icmp: {type: 8}}
-  defaults: {ingress: allow, egress: allow}
----
-apiVersion: ovn-vpc/v1
-kind: ACL
-metadata: {name: stateless, vpc: v}
-spec:
-  stateless: true
-  defaults: {ingress: deny, egress: deny}
----
-apiVersion: ovn-vpc/v1
-kind: Tier
-metadata: {name: a, vpc: v}
-spec: {cidrs: [10.0.1.0/24, "fd00:0:0:1::/64"], acl: closed}
----
-apiVersion: ovn-vpc/v1
-kind: Tier
-metadata: {name: b, vpc: v}
-spec: {cidrs: [10.0.2.0/24, "fd00:0:0:2::/64"], acl: open}
----
-apiVersion: ovn-vpc/v1
-kind: Tier
-metadata: {name: c, vpc: v}
-spec: {cidrs: [10.0.3.0/24, "fd00:0:0:3::/64"], acl: stateless}
----
-apiVersion: ovn-vpc/v1
-kind: Attachment
-metadata: {name: a1, vpc: v}
-spec: {tier: a, addresses: [10.0.1.5, "fd00:0:0:1::5"]}
----
-apiVersion: ovn-vpc/v1
-kind: Attachment
-metadata: {name: a2, vpc: v}
-spec: {tier: a, addresses: [10.0.1.6, "fd00:0:0:1::6"], portSecurity: false}
----
-apiVersion: ovn-vpc/v1
-kind: Attachment
-metadata: {name: b1, vpc: v}
-spec: {tier: b, addresses: [10.0.2.5, "fd00:0:0:2::5"]}
----
-apiVersion: ovn-vpc/v1
-kind: Attachment
-metadata: {name: c1, vpc: v}
-spec: {tier: c, addresses: [10.0.3.5, "fd00:0:0:3::5"]}
-`
+// fixed is a VPC of a tier whose list is closed, one whose list is open, and one
+// with a stateless list.
+func fixed() []document {
+	list := func(name, defaults string, more document) document {
+		more["defaults"] = document{"ingress": defaults, "egress": defaults}
+		return resource("ACL", "v", name, more)
+	}
+	docs := []document{resource("VPC", "", "v", document{"cidrs": []string{"10.0.0.0/16", "fd00::/48"}}),
+		list("closed", "deny", document{}), list("stateless", "deny", document{"stateless": true}),
+		list("open", "allow", document{"rules": []document{
+			{"number": 1, "action": "deny", "protocol": "tcp", "ports": []int{22}},
+			{"number": 2, "action": "reject", "protocol": "icmp", "icmp": document{"type": 8}}}})}
+	for i, acl := range []string{"closed", "open", "stateless"} {
+		cidrs := []string{fmt.Sprintf("10.0.%d.0/24", i+1), fmt.Sprintf("fd00:0:0:%d::/64", i+1)}
+		docs = append(docs, resource("Tier", "v", string(rune('a'+i)), document{"cidrs": cidrs, "acl": acl}))
+	}
+	for _, g := range []struct {
+		name       string
+		tier, host int
+	}{{"a1", 1, 5}, {"a2", 1, 6}, {"b1", 2, 5}, {"c1", 3, 5}} {
+		addresses := []string{fmt.Sprintf("10.0.%d.%d", g.tier, g.host), fmt.Sprintf("fd00:0:0:%d::%d", g.tier, g.host)}
+		docs = append(docs, resource("Attachment", "v", g.name, document{"tier": g.name[:1], "addresses": addresses, "portSecurity": g.name != "a2"}))
+	}
+	return docs
+}
 
 func (o *ovn) applyFixed(t *testing.T) *judges {
 	t.Helper()
-	set, found := model.Load(model.Input{Name: "fixed", Data: []byte(fixedSpec)})
+	spec, err := text(fixed())
+	require.NoError(t, err)
+	set, found := model.Load(model.Input{Name: "fixed", Data: spec})
 	require.False(t, found.HasErrors(), found.String())
-	_, err := o.engine.Apply(t.Context(), set, false, engine.WaitSB)
+	_, err = o.engine.Apply(t.Context(), set, false, engine.WaitSB)
 	require.NoError(t, err)
 	return o.judgesOf(t, "v", set)
 }

@@ -45,6 +45,7 @@ func newOVN(t *testing.T) *ovn {
 	require.NoError(t, err)
 	t.Cleanup(o.client.Close)
 	o.engine = engine.New(o.client, "default", "cli")
+	o.engine.OverrideExpectations = true
 	return o
 }
 
@@ -81,11 +82,12 @@ func (o *ovn) complaints() (string, error) {
 }
 
 // grievances are the lines of a log that are warnings or worse. That a switch
-// without an enabled port has none to flood to is no fault.
+// without an enabled port has none to flood to is no fault, and neither is that
+// the machine has been slow.
 func grievances(log string) string {
 	var lines []string
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "_MC_flood_l2: unknown logical port") {
+		if strings.Contains(line, "_MC_flood_l2: unknown logical port") || strings.Contains(line, "|timeval|WARN|") {
 			continue
 		}
 		if strings.Contains(line, "|WARN|") || strings.Contains(line, "|ERR|") || strings.Contains(line, "|EMER|") {
@@ -176,15 +178,24 @@ func (t *tracer) stop(ctx context.Context) (string, error) {
 	return grievances(string(log)), os.Remove(t.ovn.path("trace.log"))
 }
 
+// summary is ovn-trace's account of a packet.
+func (t *tracer) summary(flow string) (string, error) {
+	account, err := t.call("trace", "--summary", flow)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, flow)
+	}
+	if strings.Contains(account, "use --ct to customize") && !strings.Contains(account, "reject {") {
+		return "", fmt.Errorf("ovn-trace ran out of connection states: %s", account)
+	}
+	return account, nil
+}
+
 // judge is ovn-trace's verdict on a packet, ports by their names, and its
 // account of it.
 func (t *tracer) judge(flow, router, sender string) (verdict, string, error) {
-	account, err := t.call("trace", "--summary", flow)
+	account, err := t.summary(flow)
 	if err != nil {
-		return verdict{}, "", fmt.Errorf("%w: %s", err, flow)
-	}
-	if strings.Contains(account, "use --ct to customize") && !strings.Contains(account, "reject {") {
-		return verdict{}, "", fmt.Errorf("ovn-trace ran out of connection states: %s", account)
+		return verdict{}, "", err
 	}
 	v := trace.ReadSummary(account, router, sender)
 	return verdict{v.Outcome, v.Ports}, account, nil

@@ -25,13 +25,15 @@ import (
 var seed = flag.Uint64("seed", 1, "seed of the first random case; 0 chooses one")
 
 const (
-	manyCases = 200
+	manyCases = 300
 	fewCases  = 20 // with -short
 	probes    = 40 // packets tried in each case
+	questions = 40 // and packets that trace, reach and OVN are asked about
 )
 
 // Random VPCs: what the specs promise, what a walk over the rows says and what
-// OVN's own program says of the flows that ovn-northd made of them are one.
+// OVN's own program says of the flows that ovn-northd made of them are one. So is
+// what trace, reach and verify tell.
 func TestPipeline(t *testing.T) {
 	o := newOVN(t)
 	cases := manyCases
@@ -58,17 +60,21 @@ func TestPipeline(t *testing.T) {
 	if cases < fewCases {
 		return
 	}
-	for _, outcome := range []trace.Outcome{trace.Delivered, trace.Answered, trace.Dropped, trace.Rejected, trace.NoRoute, trace.NoHost} {
+	for _, outcome := range []trace.Outcome{trace.Delivered, trace.Answered, trace.Dropped, trace.Rejected, trace.NoRoute, trace.NoHost,
+		asked + trace.Delivered, asked + trace.Dropped, asked + trace.Rejected, asked + trace.NoRoute, verified} {
 		require.NotZerof(t, tally[outcome], "no packet was %s: the cases prove too little", outcome)
 	}
 }
 
 // testCase is a VPC and the packets to try on it.
 type testCase struct {
-	random *random
-	vpc    string
-	docs   []document
-	probes []probe // nil: to be made up
+	random    *random
+	vpc       string
+	docs      []document
+	made      bool // what is tried is made up
+	probes    []probe
+	questions []question
+	verify    bool // expectations
 }
 
 func newCase(seed uint64) *testCase {
@@ -80,7 +86,9 @@ func newCase(seed uint64) *testCase {
 // failure is a disagreement, or what an OVN complained of.
 type failure struct {
 	complaint string
-	probe     probe
+	probe     *probe
+	question  *question
+	verify    bool
 	spec      []byte
 	text      string
 }
@@ -130,31 +138,48 @@ func (c *testCase) try(ctx context.Context, o *ovn, set *model.Set, tally map[tr
 	if err != nil {
 		return nil, err
 	}
-	j, err := newJudges(c.vpc, set, state)
+	w, err := newWalker(c, set, state)
 	if err != nil {
 		return nil, err
 	}
-	if c.probes == nil {
-		c.probes = c.random.probes(probes, j.specs, j.names.linkLocals)
+	if !c.made {
+		c.probes, c.questions = c.random.probes(probes, w.specs, w.names.linkLocals), w.questions(questions)
+		c.made, c.verify = true, true
 	}
-	if j.tracer, err = o.startTracer(ctx); err != nil {
+	if w.tracer, err = o.startTracer(ctx); err != nil {
 		return nil, err
 	}
-	var f *failure
-	for _, p := range c.probes {
-		if !j.specs.knows(p) {
-			continue
-		}
-		if f, err = j.compare(p, tally); f != nil || err != nil {
-			break
-		}
-	}
-	complaints, stopped := j.tracer.stop(ctx)
+	f, err := c.tryAll(ctx, o, w, set, tally)
+	complaints, stopped := w.tracer.stop(ctx)
 	err = errors.Join(err, stopped)
 	if f == nil && complaints != "" {
 		f = &failure{complaint: "ovn-trace complains: " + complaints}
 	}
 	return f, err
+}
+
+// tryAll ends with the first disagreement.
+func (c *testCase) tryAll(ctx context.Context, o *ovn, w *walker, set *model.Set, tally map[trace.Outcome]int) (*failure, error) {
+	for _, p := range c.probes {
+		if !w.specs.knows(p) {
+			continue
+		}
+		if f, err := w.judges.compare(p, tally); f != nil || err != nil {
+			return f, err
+		}
+	}
+	for _, q := range c.questions {
+		if !w.knows(q) {
+			continue
+		}
+		if f, err := w.agree(ctx, o, set, q, tally); f != nil || err != nil {
+			return f, err
+		}
+	}
+	if c.verify {
+		return w.challenge(ctx, o, tally)
+	}
+	return nil, nil
 }
 
 // judges are the three that have to agree.
@@ -204,7 +229,7 @@ func (j *judges) compare(p probe, tally map[trace.Outcome]int) (*failure, error)
 	for _, s := range walked.Steps {
 		steps = append(steps, fmt.Sprintf("  %+v", s))
 	}
-	return &failure{probe: p, text: fmt.Sprintf("packet %s\nthe specs:   %v\nthe rows:    %v %s\novn-trace:   %v\nrows on the way:\n%s\n%s\n%s",
+	return &failure{probe: &p, text: fmt.Sprintf("packet %s\nthe specs:   %v\nthe rows:    %v %s\novn-trace:   %v\nrows on the way:\n%s\n%s\n%s",
 		p, promised, byRows, walked.Reason, traced, strings.Join(steps, "\n"), match.Microflow(packet), account)}, nil
 }
 

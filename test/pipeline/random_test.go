@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -81,6 +82,14 @@ func (r *random) design(vpc string) []document {
 	r.fillPool()
 	for _, name := range r.lists {
 		docs = append(docs, r.list(name))
+	}
+	ends := append(slices.Clone(r.tiers), "outside")
+	for i := range 2 {
+		from, to := pick(r, ends...), pick(r, r.tiers...)
+		if r.chance(50) {
+			from, to = to, from
+		}
+		docs = append(docs, resource("Expectation", vpc, fmt.Sprintf("e%d", i), document{"from": from, "to": to, "expect": "allow"}))
 	}
 	return docs
 }
@@ -186,10 +195,19 @@ func (r *random) fillPool() {
 	for _, a := range r.hosts {
 		add(netip.PrefixFrom(a, a.BitLen()))
 		add(netip.PrefixFrom(a, a.BitLen()-1-r.IntN(4)))
+		add(netip.PrefixFrom(a, a.BitLen()-atEnd(a)))
 	}
 	for _, p := range []string{"0.0.0.0/0", "::/0", "192.0.2.0/24", "2001:db8::/32", "fe80::/10", "10.0.0.0/8", "fd00::/16", "224.0.0.0/4"} {
 		add(netip.MustParsePrefix(p))
 	}
+}
+
+// atEnd is how many bits at the end of an address are alike: it is the first or
+// the last of the prefix without them.
+func atEnd(a netip.Addr) int {
+	b := a.AsSlice()
+	last := b[len(b)-1]
+	return max(bits.TrailingZeros8(last), bits.TrailingZeros8(^last))
 }
 
 func (r *random) list(name string) document {

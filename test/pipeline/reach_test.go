@@ -30,16 +30,14 @@ func TestReachIsWhatWalks(t *testing.T) {
 		require.NoError(t, err)
 		set, found := model.Load(model.Input{Name: "spec", Data: spec})
 		require.False(t, found.HasErrors(), found.String())
-		w, err := newWalker(c, set)
+		state, err := rowsOf(set)
 		require.NoErrorf(t, err, "%s", spec)
-		for range 60 {
-			p, to, ok := w.probe()
-			if !ok {
-				continue
-			}
-			what, err := w.compare(p, to, tally)
+		w, err := newWalker(c, set, state)
+		require.NoErrorf(t, err, "%s", spec)
+		for _, q := range w.questions(40) {
+			what, err := w.compare(q.probe, q.To, tally)
 			require.NoError(t, err)
-			require.Emptyf(t, what, "packet %s to %q\n%s", p, to, spec)
+			require.Emptyf(t, what, "packet %s\n%s", q, spec)
 		}
 	})
 	t.Log(tally)
@@ -54,14 +52,11 @@ type walker struct {
 	random       *random
 	lists        map[string]*model.ACLSpec // of tiers
 	byTier, byOf *reach.Result
+	turn         int
 }
 
-func newWalker(c *testCase, set *model.Set) (*walker, error) {
-	state, err := rowsOf(set)
-	if err != nil {
-		return nil, err
-	}
-	w := &walker{random: c.random, lists: map[string]*model.ACLSpec{}}
+func newWalker(c *testCase, set *model.Set, state *nbdb.State) (w *walker, err error) {
+	w = &walker{random: c.random, lists: map[string]*model.ACLSpec{}}
 	if w.judges, err = newJudges(c.vpc, set, state); err != nil {
 		return nil, err
 	}
@@ -100,45 +95,9 @@ func rowsOf(set *model.Set) (*nbdb.State, error) {
 
 const outside = "" // in the place of an attachment's name
 
-// probe is a packet from an attachment or outside to another or outside.
-func (w *walker) probe() (p probe, to string, ok bool) {
-	r := w.random
-	beyond := parse("192.0.2.7", "198.51.100.1", "2001:db8::7", "2001:db8:1::1", "10.200.0.1", "fd00:ff::1")
-	names := append(sortedNames(w.specs.guests), outside)
-	from := pick(r, names...)
-	to = pick(r, names...)
-	p = probe{From: from, Frame: toRouter, TTL: 64, linkLocals: w.names.linkLocals}
-	if from == to || r.chance(10) && from != outside {
-		to = outside
-	}
-	if from == outside && to == outside {
-		return p, to, false
-	}
-	if p.Src = pick(r, beyond...); from == outside {
-		p.From, p.Frame = pick(r, r.tiers...), fromOutside
-	} else if g := w.specs.guests[from]; len(g.AllowedAddresses) > 0 && r.chance(30) {
-		p.Src = pick(r, g.AllowedAddresses...).Addr()
-	} else {
-		p.Src = pick(r, g.Addresses...)
-	}
-	if p.Dst = pick(r, beyond...); to != outside {
-		p.Dst = pick(r, w.specs.guests[to].Addresses...)
-		if from != outside && w.tierOf[from] == w.tierOf[to] {
-			p.Frame, p.Neighbour = toNeighbour, to
-		}
-	}
-	r.load(&p)
-	if r.chance(15) {
-		p.Proto = uint8(r.IntN(256))
-	}
-	if r.chance(10) {
-		p.Proto, p.Frag = 44, true
-	}
-	return p, to, p.v4() == p.Dst.Is4() && w.specs.tierOf(p.Src) == w.tierOf[from] || w.isAllowed(from, p.Src) && p.v4() == p.Dst.Is4()
-}
-
 func (w *walker) isAllowed(from string, a netip.Addr) bool {
-	return from != outside && within(w.specs.guests[from].AllowedAddresses, a)
+	g := w.specs.guests[from]
+	return g != nil && within(g.AllowedAddresses, a)
 }
 
 func sortedNames[V any](m map[string]V) []string {
@@ -174,8 +133,7 @@ func (w *walker) compare(p probe, to string, tally map[string]int) (string, erro
 	toTier, toOwn := w.end(to)
 	byTier, byTierPasses := w.byTier.Find(fromTier, toTier).Part(p.Src, p.Dst, header)
 	byOwn, byOwnPasses := w.byOf.Find(fromOwn, toOwn).Part(p.Src, p.Dst, header)
-	disabled := from != outside && !w.specs.guests[from].Enabled || to != outside && !w.specs.guests[to].Enabled
-	if disabled {
+	if w.isDisabled(from) || w.isDisabled(to) {
 		if passes || byOwnPasses {
 			return fmt.Sprintf("disabled: walks %v, reaches %v", walked, byOwnPasses), nil
 		}
@@ -282,13 +240,8 @@ func (w *walker) reply(p probe, from, to, said string, tally map[string]int) (st
 			return "", nil
 		}
 	}
-	promised := said == ""
-	if ports, some := strings.CutPrefix(said, "to ports "); some {
-		open, err := traffic.Parse("tcp " + ports)
-		if err != nil {
-			return "", err
-		}
-		promised = open.Contains(traffic.Packet{Protocol: traffic.TCP, Port: p.SrcPort})
+	promised := answered(said, p.SrcPort)
+	if strings.HasPrefix(said, "to ports ") {
 		tally["reply to some ports"]++
 	}
 	tally["reply "+map[bool]string{true: "passes", false: "dropped"}[passes]]++
@@ -296,6 +249,16 @@ func (w *walker) reply(p probe, from, to, said string, tally map[string]int) (st
 		return fmt.Sprintf("replies: %q, walks: %s", said, strconv.FormatBool(passes)), nil
 	}
 	return "", nil
+}
+
+// answered tells whether replies to a packet from a port pass.
+func answered(replies string, port uint16) bool {
+	ports, some := strings.CutPrefix(replies, "to ports ")
+	if !some {
+		return replies == ""
+	}
+	open, err := traffic.Parse("tcp " + ports)
+	return err == nil && open.Contains(traffic.Packet{Protocol: traffic.TCP, Port: port})
 }
 
 func (w *walker) walk(p probe) (trace.Verdict, error) {

@@ -14,9 +14,16 @@ const manyTries = 400
 // shrink removes documents, then whatever else can go, for as long as the
 // case keeps failing.
 func (c *testCase) shrink(ctx context.Context, o *ovn, f *failure) *failure {
-	small := &testCase{vpc: c.vpc, docs: c.docs, probes: []probe{f.probe}}
-	if f.complaint != "" {
-		small.probes = c.probes
+	small := &testCase{vpc: c.vpc, docs: c.docs, made: true}
+	switch {
+	case f.probe != nil:
+		small.probes = []probe{*f.probe}
+	case f.question != nil:
+		small.questions = []question{*f.question}
+	case f.verify:
+		small.verify = true
+	default:
+		small.probes, small.questions, small.verify = c.probes, c.questions, true
 	}
 	tries := 0
 	fails := func() bool {
@@ -25,7 +32,7 @@ func (c *testCase) shrink(ctx context.Context, o *ovn, f *failure) *failure {
 		}
 		// What is refused, or misses the packet's ends, is no smaller case.
 		g, err := small.run(ctx, o, map[trace.Outcome]int{})
-		if err != nil || g == nil {
+		if err != nil || g == nil || (g.complaint == "") != (f.complaint == "") {
 			return false
 		}
 		f = g

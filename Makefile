@@ -94,6 +94,11 @@ bench: setup build ## measure against what the database can do: a table with rat
 	@go build -o bin/bench ./hack/bench
 	@bin/bench -runs $(BENCH_RUNS) -case '$(CASE)' $(BENCH_FLAGS)
 
+.PHONY: churn
+churn: setup build ## interfaces come and go on hypervisors in namespaces: how long until addressed, bound, reached (root)
+	@go build -o bin/bench ./hack/bench
+	@bin/bench -churn $(BENCH_FLAGS)
+
 .PHONY: microbench
 microbench: ## run Go's benchmarks
 	go test -run '^$$' -bench . -benchmem ./...

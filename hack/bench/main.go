@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // bench is one run of the program.
@@ -40,6 +41,9 @@ func measures() []measure {
 		{"rule", (*bench).rule},
 		{"server-rule", (*bench).serverRule},
 		{"attach", (*bench).attach},
+		{"start", (*bench).start},
+		{"plan", (*bench).plan},
+		{"flows", (*bench).flows},
 	}
 }
 
@@ -49,6 +53,8 @@ type options struct {
 	rounds        int
 	quick, report bool
 	markdown      bool
+	churns        bool
+	churn         churnOptions
 }
 
 func main() {
@@ -59,6 +65,13 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "one round of everything, on little: to see that it works")
 	flag.BoolVar(&o.report, "report-only", false, "exit with 0 also where a target is missed")
 	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown")
+	flag.BoolVar(&o.churns, "churn", false, "no table: let interfaces come and go on hypervisors in namespaces, and tell how long that takes (root)")
+	flag.DurationVar(&o.churn.length, "churn-length", 30*time.Second, "how long they come at a constant rate, and then by a Poisson process")
+	flag.Float64Var(&o.churn.rate, "churn-rate", 2, "how many come in a second")
+	flag.IntVar(&o.churn.tiers, "churn-tiers", 8, "tiers, of sizes by a power law")
+	flag.IntVar(&o.churn.population, "churn-population", 40, "guests in all tiers; from then on as many go as come")
+	flag.IntVar(&o.churn.hypervisors, "churn-hypervisors", 3, "hypervisors")
+	flag.Uint64Var(&o.churn.seed, "churn-seed", 1, "of what is left to chance")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, o, os.Stdout)
@@ -97,6 +110,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	b := &bench{program: program, dir: dir, rounds: max(1, o.rounds), size: full()}
 	if o.quick {
 		b.rounds, b.size = 1, quick()
+	}
+	if o.churns {
+		return b.churn(ctx, o.churn, out)
 	}
 	t := newTable(out, o.markdown)
 	t.head(ctx, b)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +29,20 @@ func TestEveryCase(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Interfaces come and go, and how long that takes is told for both ways of coming.
+func TestChurn(t *testing.T) {
+	var out strings.Builder
+	err := run(t.Context(), options{program: program.Build(t, "../.."), quick: true, churns: true,
+		churn: churnOptions{length: 3 * time.Second, rate: 2, tiers: 2, population: 3, hypervisors: 2, seed: 1}}, &out)
+	if os.Geteuid() != 0 {
+		require.ErrorContains(t, err, "needs root")
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out.String(), "| call to first ping answered | "), out.String())
+	require.NotContains(t, out.String(), "| 0 |", "every stage is passed both times")
 }
 
 func TestATargetThatIsMissedIsAFailure(t *testing.T) {

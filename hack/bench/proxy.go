@@ -24,8 +24,9 @@ type proxy struct {
 	listener net.Listener
 	target   string // the path of the database's socket
 
-	mu     sync.Mutex
-	writes []sent
+	mu       sync.Mutex
+	writes   []sent
+	followed map[string][]string // columns by table
 }
 
 // newProxy listens in dir for clients of the database at remote.
@@ -34,7 +35,7 @@ func newProxy(ctx context.Context, dir, remote string) (*proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening between: %w", err)
 	}
-	p := &proxy{listener: listener, target: strings.TrimPrefix(remote, "unix:")}
+	p := &proxy{listener: listener, target: strings.TrimPrefix(remote, "unix:"), followed: map[string][]string{}}
 	go p.serve()
 	return p, nil
 }
@@ -87,14 +88,36 @@ func (p *proxy) forward(client io.Reader, server io.Writer) error {
 	}
 }
 
-// note looks whether a request writes.
+// follows notes what a client monitors.
+func (p *proxy) follows(requests []byte) error {
+	var tables map[string][]struct{ Columns []string }
+	if err := json.Unmarshal(requests, &tables); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for table, monitors := range tables {
+		for _, m := range monitors {
+			p.followed[table] = append(p.followed[table], m.Columns...)
+		}
+	}
+	return nil
+}
+
+// note looks whether a request writes, or begins to follow.
 func (p *proxy) note(data []byte) error {
 	var r struct {
 		Method string
 		Params []json.RawMessage
 	}
-	if err := json.Unmarshal(data, &r); err != nil || r.Method != "transact" {
+	if err := json.Unmarshal(data, &r); err != nil {
 		return err
+	}
+	if strings.HasPrefix(r.Method, "monitor_cond") && len(r.Params) > 2 && string(r.Params[0]) == `"OVN_Northbound"` {
+		return p.follows(r.Params[2])
+	}
+	if r.Method != "transact" {
+		return nil
 	}
 	if len(r.Params) == 0 {
 		return errors.New("a transaction on no database")

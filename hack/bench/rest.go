@@ -25,7 +25,6 @@ type site struct {
 	*served
 	hand *wire
 	box  *lab.Sandbox
-	acl  string // a row of ACL
 }
 
 // at applies specs to an empty database, and runs f with a server on it.
@@ -56,18 +55,19 @@ func timed(series *[]time.Duration, f func() error) error {
 	return err
 }
 
-// single changes one column of one row.
-func (w *wire) single(table, row, key string, n int) error {
-	data, err := transaction(object{"op": "update", "table": table, "where": isRow(row), "row": object{key: n}})
-	if err != nil {
-		return err
+// single are requests that insert one row, which nobody refers to and nobody
+// owns, and that remove it.
+func single() (insert, remove []byte, err error) {
+	if insert, err = transaction(object{"op": "insert", "table": "Address_Set", "row": object{"name": "by_hand"}}); err != nil {
+		return nil, nil, err
 	}
-	_, err = w.exchange(data)
-	return err
+	remove, err = transaction(object{"op": "delete", "table": "Address_Set", "where": []any{[]any{"name", "==", "by_hand"}}})
+	return insert, remove, err
 }
 
-func listOf(rules int) (*model.Resource, error) {
-	set, found := model.Load(model.Input{Name: listDoc, Data: []byte(listDocument(0, rules))})
+// list is a network's first list.
+func (n network) list() (*model.Resource, error) {
+	set, found := model.Load(model.Input{Name: listFile(0), Data: []byte(n.listDoc(0))})
 	if found.HasErrors() {
 		return nil, errors.New(found.String())
 	}
@@ -75,21 +75,22 @@ func listOf(rules int) (*model.Resource, error) {
 }
 
 // serverRule adds a rule by REST, in VPCs with few and with many attachments,
-// and changes a row of ACL by hand; the calls take turns. What was added is
-// removed in between.
+// and a row by hand; the calls take turns.
 func (b *bench) serverRule(ctx context.Context) ([]row, error) {
-	less, err := listOf(b.size.rules)
+	n := b.shop(0)
+	less, err := n.list()
 	if err != nil {
 		return nil, err
 	}
-	more, err := listOf(b.size.rules + 1)
+	n.rules++
+	more, err := n.list()
 	if err != nil {
 		return nil, err
 	}
 	sizes := []int{b.size.few, b.size.attachments}
 	specs := make([]string, len(sizes))
 	for i, n := range sizes {
-		if specs[i], err = b.writeSpecs(fmt.Sprintf("rule-%d", n), n); err != nil {
+		if specs[i], err = b.writeSpecs(b.shop(n), fmt.Sprintf("rule-%d", n)); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +99,7 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 		return b.at(ctx, specs[1], func(many *site) error {
 			for n, enough := 0, b.enough(); !enough(n); n++ {
 				for i, s := range []*site{few, many} {
-					if err := s.alterRules(ctx, n, more, less, &calls[i], &raw[i]); err != nil {
+					if err := s.alterRules(ctx, more, less, &calls[i], &raw[i]); err != nil {
 						return err
 					}
 				}
@@ -117,25 +118,26 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 	return append(rows, atMost(fmt.Sprintf("... %d attachments against %d", sizes[1], sizes[0]), show(median(calls[1])), show(median(calls[0])), "", ratio(calls[1], calls[0]), 1.3)), nil
 }
 
-// alterRules changes a row by hand, and a list by REST; it is then put back.
-func (s *site) alterRules(ctx context.Context, n int, more, less *model.Resource, calls, raw *[]time.Duration) error {
-	if s.acl == "" {
-		var err error
-		if s.acl, err = s.hand.firstRow("ACL"); err != nil {
-			return err
-		}
-	}
-	if err := timed(raw, func() error { return s.hand.single("ACL", s.acl, "label", n+1) }); err != nil {
+// alterRules adds a row by hand, and a rule by REST; both are then removed.
+func (s *site) alterRules(ctx context.Context, more, less *model.Resource, calls, raw *[]time.Duration) error {
+	put := func(r *model.Resource) error {
+		_, err := s.Put(ctx, r, client.WriteOptions{})
 		return err
 	}
-	err := timed(calls, func() error {
-		_, err := s.Put(ctx, more, client.WriteOptions{})
+	insert, remove, err := single()
+	if err != nil {
 		return err
-	})
-	if err == nil {
-		_, err = s.Put(ctx, less, client.WriteOptions{})
 	}
-	return err
+	if err := timed(raw, func() error { _, err := s.hand.exchange(insert); return err }); err != nil {
+		return err
+	}
+	if _, err := s.hand.exchange(remove); err != nil {
+		return err
+	}
+	if err := timed(calls, func() error { return put(more) }); err != nil {
+		return err
+	}
+	return put(less)
 }
 
 // callsPatience bounds a series of calls.
@@ -151,27 +153,16 @@ func (b *bench) enough() func(n int) bool {
 // ratio is that of the medians.
 func ratio(a, b []time.Duration) float64 { return float64(median(a)) / float64(median(b)) }
 
-// firstRow is a row of a table.
-func (w *wire) firstRow(table string) (string, error) {
-	rows, err := w.query(table)
-	if err != nil {
-		return "", err
-	}
-	if len(rows) == 0 {
-		return "", fmt.Errorf("%s has no row", table)
-	}
-	return uuidOf(rows[0]["_uuid"])
-}
-
 // twoTiers makes specs of a VPC with a small tier and a large one.
 func (b *bench) twoTiers(small, large int) (string, error) {
+	n := b.shop(0)
 	var text strings.Builder
-	text.WriteString(vpcDoc())
-	for i, n := range []int{small, large} {
-		text.WriteString(tierDoc(i))
-		text.WriteString(listDocument(i, b.size.rules))
-		for k := range n {
-			text.WriteString(attachmentDoc(i*small+k, i))
+	text.WriteString(n.vpcDoc())
+	for i, number := range []int{small, large} {
+		text.WriteString(n.tierDoc(i))
+		text.WriteString(n.listDoc(i))
+		for k := range number {
+			text.WriteString(n.attachmentDoc(i*small+k, i))
 		}
 	}
 	path := filepath.Join(b.dir, "two-tiers.yaml")

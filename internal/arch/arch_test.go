@@ -51,7 +51,7 @@ func rooms() map[string][]string {
 		"internal/testflag": {},
 		"internal/arch":     {},
 		"hack":              {"lab", "lab/scene"},
-		"hack/bench":        {"lab", "client", "model"},
+		"hack/bench":        {"lab", "client", "engine", "model", "nbdb"},
 		"test":              {},
 		"test/program":      {},
 		"examples":          {},
@@ -62,7 +62,7 @@ func rooms() map[string][]string {
 // something: the connection, the command line, the network.
 func libraries() map[string][]string {
 	return map[string][]string{
-		"github.com/ovn-kubernetes/libovsdb": {"nbdb"},
+		"github.com/ovn-kubernetes/libovsdb": {"nbdb", "hack/bench"},
 		"github.com/cenkalti/rpc2":           {"nbdb"},
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},

@@ -43,6 +43,7 @@ func measures() []measure {
 		{"attach", (*bench).attach},
 		{"start", (*bench).start},
 		{"plan", (*bench).plan},
+		{"growth", (*bench).growth},
 		{"flows", (*bench).flows},
 	}
 }

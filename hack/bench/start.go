@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ func (b *bench) start(ctx context.Context) ([]row, error) {
 		}
 		for range b.rounds {
 			resident := 0
+			debug.FreeOSMemory() // what the round before has left
 			err := errors.Join(
 				timed(&libovsdb, func() error { return monitor(ctx, box.NB(), columns, attachments) }),
 				b.timeStart(ctx, box, &ours, &resident))

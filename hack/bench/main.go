@@ -41,6 +41,7 @@ func measures() []measure {
 		{"rule", (*bench).rule},
 		{"server-rule", (*bench).serverRule},
 		{"attach", (*bench).attach},
+		{"clients", (*bench).clients},
 		{"start", (*bench).start},
 		{"plan", (*bench).plan},
 		{"growth", (*bench).growth},

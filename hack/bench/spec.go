@@ -23,7 +23,7 @@ func full() size {
 }
 
 func quick() size {
-	return size{tiers: 2, attachments: 40, rules: 5, eachSample: 2, calls: 5, few: 10, started: 2, planned: 4, flowTiers: 3, flowGuests: 6}
+	return size{tiers: 2, attachments: 200, rules: 5, eachSample: 2, calls: 5, few: 100, started: 2, planned: 4, flowTiers: 3, flowGuests: 6}
 }
 
 // network is a VPC with attachments spread over its tiers, each tier with a

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/lab"
 )
@@ -15,15 +14,12 @@ import (
 // flowRules are the rules of the list whose flows are counted.
 const flowRules = 20
 
-// boundPatience bounds the wait until all attachments are bound.
-const boundPatience = 10 * time.Minute
-
 // tally is what a list costs: flows with it, less those without a rule.
 type tally struct{ logical, openFlow int }
 
 // flows counts what a list that many tiers use costs in the southbound database
-// and on a hypervisor that has all their guests, with few and with many
-// attachments.
+// and on a hypervisor that has guests of all of them, with few attachments, all
+// of them there, and with many more.
 func (b *bench) flows(ctx context.Context) (rows []row, err error) {
 	few, many := b.size.flowTiers*4, b.size.flowTiers*b.size.flowGuests
 	name := func(what string) string {
@@ -42,7 +38,7 @@ func (b *bench) flows(ctx context.Context) (rows []row, err error) {
 	if _, err := l.Hypervisors[0].Vsctl(ctx, "set", "Open_vSwitch", ".", "external_ids:ovn-openflow-probe-interval=0", "external_ids:ovn-remote-probe-interval=0"); err != nil {
 		return nil, err
 	}
-	f := &flowing{bench: b, lab: l}
+	f := &flowing{bench: b, lab: l, guests: few}
 	small, err := f.cost(ctx, few)
 	if err != nil {
 		return nil, err
@@ -66,11 +62,12 @@ func needsRoot(name string) row { return row{name: name, figure: "needs root", t
 type flowing struct {
 	*bench
 	lab     *lab.Lab
-	plugged int
+	guests  int // on the hypervisor
+	plugged bool
 }
 
-// cost brings the VPC to a number of attachments, with all their guests, and
-// counts flows with and without the rules of the list.
+// cost brings the VPC to a number of attachments, and counts flows with and
+// without the rules of the list.
 func (f *flowing) cost(ctx context.Context, attachments int) (tally, error) {
 	without, err := f.count(ctx, attachments, 0)
 	if err != nil {
@@ -97,7 +94,7 @@ func (f *flowing) count(ctx context.Context, attachments, rules int) (tally, err
 	if _, err := f.apply(ctx, f.lab.NB(), path); err != nil {
 		return tally{}, err
 	}
-	for _, step := range []func(context.Context) error{f.lab.WaitHV, func(ctx context.Context) error { return f.plug(ctx, attachments) }, f.lab.WaitHV} {
+	for _, step := range []func(context.Context) error{f.arrived, f.plug, f.arrived} {
 		if err := step(ctx); err != nil {
 			return tally{}, err
 		}
@@ -110,50 +107,32 @@ func (f *flowing) count(ctx context.Context, attachments, rules int) (tally, err
 	return tally{len(strings.Fields(out)), openFlow}, err
 }
 
-// pluggedAtOnce is how many interfaces come together.
-const pluggedAtOnce = 100
-
-// plug gives the hypervisor the interfaces of all attachments.
-func (f *flowing) plug(ctx context.Context, attachments int) error {
-	for f.plugged < attachments {
-		if err := f.plugSome(ctx, min(attachments, f.plugged+pluggedAtOnce)); err != nil {
-			return err
-		}
-	}
-	return nil
+// arrived waits until the hypervisor has what is in the northbound database.
+func (f *flowing) arrived(ctx context.Context) error {
+	_, err := f.lab.Sandbox().NBCtl(ctx, "--timeout=1200", "--wait=hv", "sync")
+	return err
 }
 
-// plugSome makes interfaces up to a number: patch ports that lead nowhere,
-// which cost no device.
-func (f *flowing) plugSome(ctx context.Context, upTo int) error {
+// plug gives the hypervisor the interfaces of its guests: patch ports that lead
+// nowhere, which cost no device. It returns when they are bound.
+func (f *flowing) plug(ctx context.Context) error {
+	if f.plugged {
+		return nil
+	}
+	f.plugged = true
 	var ports []string
-	for ; f.plugged < upTo; f.plugged++ {
-		port := fmt.Sprintf("p%d", f.plugged)
+	for i := range f.guests {
+		port := fmt.Sprintf("p%d", i)
 		ports = append(ports, "--", "add-port", "br-int", port, "--", "set", "Interface", port, "type=patch", "options:peer=no-"+port,
-			fmt.Sprintf(`external_ids:iface-id="%s/a-%d"`, vpcName, f.plugged))
+			fmt.Sprintf(`external_ids:iface-id="%s/a-%d"`, vpcName, i))
 	}
 	if _, err := f.lab.Hypervisors[0].Vsctl(ctx, ports...); err != nil {
 		return err
 	}
-	return f.bound(ctx, upTo)
-}
-
-// bound waits until ovn-controller has bound all attachments.
-func (f *flowing) bound(ctx context.Context, attachments int) error {
-	ctx, cancel := context.WithTimeout(ctx, boundPatience)
-	defer cancel()
-	for again := time.NewTicker(time.Second); ; {
-		out, err := f.lab.Sandbox().NBCtl(ctx, "--bare", "--columns=_uuid", "find", tablePort, "up=true", "type=\"\"")
-		if err != nil {
+	for i := range f.guests {
+		if _, err := f.lab.Sandbox().NBCtl(ctx, "wait-until", tablePort, fmt.Sprintf("%s/a-%d", vpcName, i), "up=true"); err != nil {
 			return err
 		}
-		if n := len(strings.Fields(out)); n == attachments {
-			return nil
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the hypervisor to bind %d attachments: %w", attachments, ctx.Err())
-		}
 	}
+	return nil
 }

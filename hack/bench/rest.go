@@ -21,30 +21,35 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// site is a database with a VPC, a server on it, and a connection by hand.
+// site is a server on a database with a VPC, and a connection by hand to a twin
+// of that database. The server would slow it down: it is told of each change.
 type site struct {
 	*served
 	hand *wire
-	box  *lab.Sandbox
+	twin *lab.Sandbox
 }
 
-// at applies specs to an empty database, and runs f with a server on it.
+// at applies specs to two empty databases, and runs f with a server on one.
 func (b *bench) at(ctx context.Context, specs string, f func(*site) error) error {
-	return b.on(ctx, func(box *lab.Sandbox) (err error) {
-		if _, err := b.apply(ctx, box.NB(), specs); err != nil {
-			return err
-		}
-		server, err := b.serve(ctx, "--nb", box.NB())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, server.stop()) }()
-		hand, err := dialWire(ctx, box.NB())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, hand.Close()) }()
-		return f(&site{served: server, hand: hand, box: box})
+	return b.on(ctx, func(box *lab.Sandbox) error {
+		return b.on(ctx, func(twin *lab.Sandbox) (err error) {
+			for _, of := range []*lab.Sandbox{box, twin} {
+				if _, err := b.apply(ctx, of.NB(), specs); err != nil {
+					return err
+				}
+			}
+			server, err := b.serve(ctx, "--nb", box.NB())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, server.stop()) }()
+			hand, err := dialWire(ctx, twin.NB())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, hand.Close()) }()
+			return f(&site{served: server, hand: hand, twin: twin})
+		})
 	})
 }
 
@@ -192,7 +197,7 @@ type pattern struct {
 }
 
 func (s *site) patternOf(ctx context.Context, tier string) (pattern, error) {
-	all, err := readContent(ctx, s.box.NB())
+	all, err := readContent(ctx, s.twin.NB())
 	if err != nil {
 		return pattern{}, err
 	}

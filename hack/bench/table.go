@@ -78,7 +78,7 @@ func (t *table) line(cells ...any) {
 		fmt.Fprintf(t.out, "| %s | %s | %s | %s | %s | %s |\n", cells...)
 		return
 	}
-	fmt.Fprintf(t.out, "%-58s %-22s %-34s %8s  %-30s %s\n", cells...)
+	fmt.Fprintf(t.out, "%-66s %-22s %-34s %6s  %-32s %s\n", cells...)
 }
 
 // version is what a program says of itself.

@@ -51,12 +51,14 @@ func (b *bench) flows(ctx context.Context) (rows []row, err error) {
 		return nil, fmt.Errorf("a list costs %d logical and %d OpenFlow flows: it is not in force", small.logical, small.openFlow)
 	}
 	compare := func(what string, large, small int) row {
-		return atMost(name(what), fmt.Sprint(large), fmt.Sprintf("%d attachments: %d", few, small), "", float64(large)/float64(small), 1)
+		return atMost(name(what), fmt.Sprint(large), fmt.Sprintf("%d attachments: %d", few, small), "that", float64(large)/float64(small), 1)
 	}
 	return []row{compare("logical flows", large.logical, small.logical), compare("OpenFlow flows", large.openFlow, small.openFlow)}, nil
 }
 
-func needsRoot(name string) row { return row{name: name, figure: "needs root", target: "at most 1 x"} }
+func needsRoot(name string) row {
+	return row{name: name, figure: "needs root", target: "at most 1 x that"}
+}
 
 // flowing is a lab with one VPC, whose attachments get more.
 type flowing struct {

@@ -111,8 +111,21 @@ lint: ## gofmt, go vet and staticcheck
 	go vet ./...
 	go run $(STATICCHECK) ./...
 
+# Rounds of each case, and the cases, with commas between: all if empty.
+BENCH_RUNS ?= 5
+CASE ?=
 .PHONY: bench
-bench: ## run the benchmarks
+bench: setup build ## measure against what the database can do: a table with ratios and targets
+	@go build -o bin/bench ./hack/bench
+	@bin/bench -runs $(BENCH_RUNS) -case '$(CASE)' $(BENCH_FLAGS)
+
+.PHONY: churn
+churn: setup build ## interfaces come and go on hypervisors in namespaces: how long until addressed, bound, reached (root)
+	@go build -o bin/bench ./hack/bench
+	@bin/bench -churn $(BENCH_FLAGS)
+
+.PHONY: microbench
+microbench: ## run Go's benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: clean

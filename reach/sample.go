@@ -50,17 +50,50 @@ func (p *Policy) samples(spec *model.ExpectationSpec, free bool) iter.Seq[Sample
 	if free {
 		senders, receivers = from.free, to.free
 	}
-	askable, grids := askable(), newJoiner(true).grids(from, to)
+	askable := askable()
+	rows, columns, replies := newJoiner(true).voices(from, to)
 	return func(yield func(Sample) bool) {
-		for f, g := range grids {
-			for i, cell := range g.cells {
-				src, dst := intersect(g.from[i/len(g.to)], senders).Ranges(), intersect(g.to[i%len(g.to)], receivers).Ranges()
-				if len(src) > 0 && len(dst) > 0 && !corners(traffic.Family(f), cell, spec.Traffic, askable, src, dst, yield) {
-					return
+		for f := range traffic.Family(2) {
+			sources, targets := alike(rows.sheets[f], senders), alike(columns.sheets[f], receivers)
+			for _, source := range sources {
+				for _, target := range targets {
+					both := traffic.Join(source.said, target.said, func(row, column said) [2]said { return [2]said{row, column} })
+					cell := traffic.Join(both, replies.cases[f], func(s [2]said, number int) fate { return replies.fate(f, s[0], s[1], number) })
+					if !corners(f, cell, spec.Traffic, askable, source.hosts, target.hosts, yield) {
+						return
+					}
 				}
 			}
 		}
 	}
+}
+
+// alikes are hosts of which the same is said.
+type alikes struct {
+	said  traffic.Map[said]
+	hosts []netipx.IPRange
+}
+
+// alike are the hosts of a sheet by what is said of them.
+func alike(s sheet[said], hosts *netipx.IPSet) (groups []alikes) {
+	if len(s.pieces) == 0 {
+		return nil
+	}
+	classes, examples := classify(s)
+	for class, example := range examples {
+		var spans []traffic.Span
+		first := traffic.Point(0)
+		for _, step := range classes {
+			if step.Value == class {
+				spans = append(spans, traffic.Span{First: first, Last: step.Last})
+			}
+			first = step.Last + 1
+		}
+		if here := intersect(rangeSet(s.ranges(spans)), hosts).Ranges(); len(here) > 0 {
+			groups = append(groups, alikes{s.column(example), here})
+		}
+	}
+	return groups
 }
 
 // unlisted is the place for traffic that stays in its tier.

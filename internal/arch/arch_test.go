@@ -52,6 +52,7 @@ func rooms() map[string][]string {
 		"internal/golden":   {"internal/testflag"},
 		"internal/arch":     {},
 		"hack":              {"lab", "lab/scene"},
+		"hack/bench":        {"lab", "client", "engine", "model", "nbdb"},
 		"test":              {},
 		"test/program":      {},
 		"test/mirror":       {"client", "engine", "model"},
@@ -65,16 +66,16 @@ func rooms() map[string][]string {
 // something: the connection, the command line, the network.
 func libraries() map[string][]string {
 	return map[string][]string{
-		"github.com/ovn-kubernetes/libovsdb": {"nbdb"},
+		"github.com/ovn-kubernetes/libovsdb": {"nbdb", "hack/bench"},
 		"github.com/cenkalti/rpc2":           {"nbdb"},
 		"github.com/spf13/cobra":             {"cmd/ovn-vpc"},
 		"gopkg.in/yaml.v3":                   {"model"},
 		"github.com/vishvananda/":            {"lab", "agent"},
-		"net/http":                           {"server", "client", "cmd/ovn-vpc", "test/program"},
+		"net/http":                           {"server", "client", "cmd/ovn-vpc", "hack/bench", "test/program"},
 		"github.com/danielgtaylor/huma":      {"server"},
 		"github.com/urfave/negroni":          {"server"},
 		"github.com/insomniacslk/dhcp":       {"agent"},
-		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "agent", "test/program"},
+		"os/exec":                            {"lab", "lab/scene", "trace", "hack", "hack/bench", "agent", "test/program"},
 		"testing":                            {"lab/labtest", "test/program", "test/faults", "internal/golden"},
 		"github.com/stretchr/testify":        {"lab/labtest", "test/program", "test/faults", "internal/golden"},
 	}

@@ -65,17 +65,21 @@ func TestQuestionsAboutWhatIsDamaged(t *testing.T) {
 		require.Equal(t, "v", broken.VPC)
 	}
 	f.nbctl("set", "Port_Group", "ovnvpc.v.b", `external_ids:"ovn-vpc:spec"=nonsense`)
+	var missing *engine.InvalidError
 	_, err := f.Verify(f.ctx, nil, "")
-	damaged(err)
+	require.ErrorAs(t, err, &missing)
+	require.ErrorContains(t, err, "Tier v/b: ACL v/b is not there")
 	_, err = f.Reach(f.ctx, nil, engine.ReachOptions{VPC: "v"})
-	damaged(err)
+	require.ErrorAs(t, err, &missing)
+	require.ErrorContains(t, err, "ovn-vpc drift")
 	f.apply(traced)
 	f.noDrift()
 
 	// Without its marks the switch is not read: its guests stand nowhere.
 	f.nbctl("remove", "Logical_Switch", "v/a", "external_ids", `"ovn-vpc:owner"`)
 	_, err = f.Trace(f.ctx, engine.TraceQuery{VPC: "v", From: "a1", To: "b1"})
-	damaged(err)
+	require.ErrorAs(t, err, &missing)
+	require.ErrorContains(t, err, "Tier v/a: somebody has removed its rows")
 	_, err = f.ReplaceACL(f.ctx, "v", "b", "a", engine.WaitNone)
 	damaged(err)
 	require.True(t, strings.Contains(err.Error(), `tier "a" is unknown`), err)

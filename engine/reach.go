@@ -144,7 +144,7 @@ func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
 		return nil, &DamagedError{vpc, err}
 	}
 	user := &model.Resource{Kind: missing.User.Kind, Metadata: model.Metadata{Name: missing.User.Name, VPC: vpc}}
-	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: somebody has removed its rows", missing.ID),
+	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: its rows are gone, or can't be read", missing.ID),
 		fmt.Sprintf("see ovn-vpc drift, and apply %s again", missing.ID))}}
 }
 

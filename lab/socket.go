@@ -89,6 +89,7 @@ func acceptEchoes(listener *net.TCPListener) {
 		if err != nil {
 			return // closed
 		}
+		defer conn.Close()
 		go func() {
 			defer conn.Close()
 			_, _ = io.Copy(conn, conn) // the client sees how far it came

@@ -128,16 +128,16 @@ func TestRowsTellTheirResource(t *testing.T) {
 				if ok {
 					require.Equal(t, r.ID(), id)
 				}
-				spec, stored := ids[translate.KeySpec]
+				_, stored := ids[translate.KeySpec]
 				if !stored {
 					continue
 				}
 				principals++
-				read, err := model.ParseStored(r.Kind, []byte(spec))
+				read, err := model.ParseStored(r.Kind, []byte(translate.StoredSpec(ids)))
 				require.NoError(t, err)
 				require.Equal(t, r.ID(), read.ID())
 				require.Equal(t, r.Spec, read.Spec)
-				require.Equal(t, translate.Digest([]byte(spec), "cli"), ids[translate.KeyDigest])
+				require.Equal(t, translate.Digest([]byte(translate.StoredSpec(ids)), "cli"), ids[translate.KeyDigest])
 			}
 			require.Equal(t, 1, principals, "rows of %s with a spec", r.ID())
 		}

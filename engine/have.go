@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// have is the fragment of a resource as it really stands in the database.
+func (w *world) have(id model.ID) nbdb.Fragment {
+	var f nbdb.Fragment
+	switch id.Kind {
+	case model.KindVPCOffering:
+		key := translate.KeyOfferingPrefix + id.Name
+		if value := w.global.ExternalIDs[key]; offeringOwner(value) == w.owner {
+			f.Entries = append(f.Entries, nbdb.Entry{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Key: key, Value: value})
+		}
+		return f
+	case model.KindExpectation:
+		f.Entries = w.expectation(id)
+		return f
+	}
+	f.Rows = w.rows[id]
+	for _, r := range f.Rows {
+		f.Edges = append(f.Edges, w.edges(r)...)
+	}
+	if id.Kind == model.KindAttachment {
+		f.Entries = w.copies[id]
+	}
+	return f
+}
+
+func (w *world) ownsACL(uuid nbdb.UUID) bool {
+	r := w.state.Get(nbdb.TableACL, uuid)
+	return r != nil && w.owns(r)
+}
+
+// parent is the reference that holds a port or a policy: it belongs to the
+// resource of the row that it points to.
+func (w *world) parent(r nbdb.Row) (nbdb.Edge, bool) {
+	held := func(ids []nbdb.UUID) bool {
+		_, ok := slices.BinarySearch(ids, r.ID())
+		return ok
+	}
+	switch r.(type) {
+	case *nbdb.LogicalSwitchPort:
+		own := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, r.IDs()[translate.KeyVPC], w.tierOf(r)))
+		if own != nil && held(own.Ports) {
+			return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: own.UUID, Column: "ports", Target: r.ID()}, true
+		}
+		for _, sw := range w.switches { // somebody has moved it
+			if held(sw.Ports) {
+				return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: sw.UUID, Column: "ports", Target: r.ID()}, true
+			}
+		}
+	case *nbdb.LogicalRouterPort:
+		for _, lr := range w.routers {
+			if held(lr.Ports) {
+				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "ports", Target: r.ID()}, true
+			}
+		}
+	case *nbdb.LogicalRouterPolicy:
+		for _, lr := range w.routers {
+			if held(lr.Policies) {
+				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "policies", Target: r.ID()}, true
+			}
+		}
+	}
+	return nbdb.Edge{}, false
+}
+
+// tierOf is the tier that a port belongs to, "" if it is not known.
+func (w *world) tierOf(r nbdb.Row) string {
+	id, ok := w.resourceOf(r)
+	if res := w.resources[id]; ok && id.Kind == model.KindAttachment && res != nil {
+		return res.Spec.(*model.AttachmentSpec).Tier
+	}
+	return id.Name
+}
+
+// edges are those that belong to the resource of a row.
+func (w *world) edges(r nbdb.Row) []nbdb.Edge {
+	edges := w.lists(r)
+	if e, ok := w.parent(r); ok {
+		edges = append(edges, e)
+	}
+	return edges
+}
+
+// lists are the references of a row to rows of lists, which are its resource's.
+func (w *world) lists(r nbdb.Row) []nbdb.Edge {
+	var acls []nbdb.UUID
+	switch r := r.(type) {
+	case *nbdb.LogicalSwitch:
+		acls = r.ACLs
+	case *nbdb.PortGroup:
+		acls = r.ACLs
+	}
+	var edges []nbdb.Edge
+	for _, target := range acls {
+		if w.ownsACL(target) {
+			edges = append(edges, nbdb.Edge{Table: r.Table(), From: r.ID(), Column: "acls", Target: target})
+		}
+	}
+	return edges
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// manyNames is from how many names on one scan is cheaper than asking for each.
+const manyNames = 32
+
+// manyVPCs is from how many VPCs on one scan is cheaper than asking for each.
+const manyVPCs = 4
+
+// read reads the scope in one transaction, or takes it from the mirror.
+func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
+	if e.Mirror.lock(ctx) {
+		defer e.Mirror.mu.RUnlock()
+		return e.Mirror.wide(s)
+	}
+	return e.readFresh(ctx, s)
+}
+
+// readFresh reads the scope from the database itself.
+func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
+	names := []string{"_uuid", "name"}
+	queries := []nbdb.Query{
+		{Table: nbdb.TableNBGlobal},
+		// Everybody's switches and routers count for the capacity; names of
+		// all tables are shared with other owners.
+		{Table: nbdb.TableLogicalSwitch, Columns: names},
+		{Table: nbdb.TableLogicalRouter, Columns: names},
+	}
+	queries = append(queries, e.elsewhere(s, nameQueries(s.puts))...)
+	owned := func(includes map[string]string) {
+		for _, table := range ownedTables {
+			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
+		}
+	}
+	if s.all || len(s.vpcs) > manyVPCs {
+		owned(map[string]string{translate.KeyOwner: e.Owner})
+	} else {
+		for _, v := range s.vpcs {
+			owned(map[string]string{translate.KeyOwner: e.Owner, translate.KeyVPC: v})
+		}
+	}
+	state, err := e.NB.Read(ctx, queries...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the northbound database: %w", err)
+	}
+	return newWorld(e.Owner, s, state, readStored)
+}
+
+// nameQueries find out who has the names of resources' ports; the names of router
+// ports and port groups go along.
+func nameQueries(puts []*model.Resource) []nbdb.Query {
+	if len(puts) == 0 {
+		return nil
+	}
+	names := []string{"_uuid", "name"}
+	queries := []nbdb.Query{
+		{Table: nbdb.TableLogicalRouterPort, Columns: names},
+		{Table: nbdb.TablePortGroup, Columns: names},
+	}
+	var ports []string
+	for _, r := range puts {
+		switch spec := r.Spec.(type) {
+		case *model.AttachmentSpec:
+			ports = append(ports, spec.InterfaceID)
+		case *model.TierSpec:
+			ports = append(ports, translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name))
+		}
+	}
+	if len(ports) > manyNames {
+		return append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
+	}
+	for _, n := range ports {
+		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+	}
+	return queries
+}
+
+// elsewhere cuts queries for the names of all ports down to the ports that are
+// not read anyway, where that can be said: those of others, and of other VPCs.
+func (e *Engine) elsewhere(s scope, queries []nbdb.Query) []nbdb.Query {
+	last := len(queries) - 1
+	if last < 0 || queries[last].Where != nil {
+		return queries
+	}
+	one := !s.all && len(s.vpcs) == 1
+	if one {
+		vpcs := queries[last]
+		vpcs.Excludes = map[string]string{translate.KeyVPC: s.vpcs[0]}
+		queries = append(queries, vpcs)
+	}
+	if one || s.all || len(s.vpcs) > manyVPCs {
+		queries[last].Excludes = map[string]string{translate.KeyOwner: e.Owner}
+	}
+	return queries
+}
+
+// readNames adds to a world that was read without them who has the names of
+// resources.
+func (e *Engine) readNames(ctx context.Context, w *world, puts []*model.Resource) error {
+	if len(puts) == 0 {
+		return nil
+	}
+	state, err := e.NB.Read(ctx, nameQueries(puts)...)
+	if err != nil {
+		return fmt.Errorf("reading names: %w", err)
+	}
+	for _, table := range []string{nbdb.TableLogicalRouterPort, nbdb.TablePortGroup, nbdb.TableLogicalSwitchPort} {
+		for _, r := range state.Rows(table) {
+			if w.state.Get(table, r.ID()) == nil {
+				w.state.Put(r)
+			}
+		}
+	}
+	return nil
+}

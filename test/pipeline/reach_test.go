@@ -210,6 +210,9 @@ func (w *walker) reply(p probe, from, to, said string, tally map[string]int) (st
 	case p.Frag:
 		return "", nil
 	case p.Proto == 6 || p.Proto == 17 || p.Proto == 132:
+		if p.SrcPort == 0 {
+			return "", nil // nothing has port 0, so reach says nothing of it
+		}
 	case p.Proto == 1 && p.v4() && p.Type == 8:
 		back.Type, back.Code = 0, 0
 	case p.Proto == 58 && p.v6() && p.Type == 128:

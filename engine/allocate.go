@@ -39,6 +39,11 @@ func (e *Engine) allocate(d *desire, attempt int) {
 			a.claim(r.Metadata.VPC, r.Spec.(*model.AttachmentSpec))
 		}
 	}
+	for _, u := range d.world.unread { // its row is the lock on an address
+		if vpc, addr, ok := translate.AddressOf(u.row.IDs()[translate.KeyKey]); ok {
+			a.taken[vpcAddr{vpc, addr}] = true
+		}
+	}
 	// Fixed claims first, so that an allocation doesn't take what another
 	// document of the same input names.
 	automatic := map[*model.Resource]bool{}

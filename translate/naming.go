@@ -181,6 +181,14 @@ func ACLLabel(row nbdb.UUID) int {
 // so that the row's UUID is the lock on the address.
 func AddressKey(vpc string, a netip.Addr) string { return "address/" + vpc + "/" + a.String() }
 
+// AddressOf reads what AddressKey has written.
+func AddressOf(key string) (vpc string, a netip.Addr, ok bool) {
+	rest, ok := strings.CutPrefix(key, "address/")
+	vpc, text, _ := strings.Cut(rest, "/")
+	a, err := netip.ParseAddr(text)
+	return vpc, a, ok && err == nil
+}
+
 // UUIDs that other packages refer to.
 
 // RouterUUID is the row of a VPC's router.

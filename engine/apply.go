@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -81,20 +82,27 @@ func (e *Engine) ApplyConfirmed(ctx context.Context, set *model.Set, prune bool,
 
 // apply carries out a wish, and tells what of it has to be confirmed.
 func (e *Engine) apply(ctx context.Context, wish wish, wait Wait) (*Result, error) {
-	wish.within, wish.notes = e.ConfirmWithin, map[string]bool{}
+	wish.within, wish.notes = e.ConfirmWithin, map[string]*Unconfirmed{}
 	r, err := e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
 		return e.plan(ctx, wish, attempt)
 	})
-	if len(wish.notes) == 0 {
-		return r, err
-	}
-	waiting, failed := e.unconfirmed(ctx)
-	if failed != nil {
-		return r, cmp.Or(err, fmt.Errorf("it is not known what has to be confirmed: %w", failed))
-	}
-	for _, u := range waiting {
-		if wish.notes[u.raw] {
+	// What is known to have landed somebody may have confirmed already. Of the rest
+	// the answer may have been lost.
+	for _, v := range r.VPCs {
+		if u := wish.newest(v.VPC); u != nil && v.Landed > 0 {
 			r.Unconfirmed = append(r.Unconfirmed, *u)
+			maps.DeleteFunc(wish.notes, func(_ string, u *Unconfirmed) bool { return u.VPC == v.VPC })
+		}
+	}
+	if len(wish.notes) > 0 {
+		waiting, failed := e.unconfirmed(ctx)
+		if failed != nil {
+			return r, cmp.Or(err, fmt.Errorf("it is not known what has to be confirmed: %w", failed))
+		}
+		for _, u := range waiting {
+			if wish.notes[u.raw] != nil {
+				r.Unconfirmed = append(r.Unconfirmed, *u)
+			}
 		}
 	}
 	slices.SortFunc(r.Unconfirmed, func(a, b Unconfirmed) int { return cmp.Compare(a.VPC, b.VPC) })

@@ -92,6 +92,17 @@ func (e *Engine) unconfirmed(ctx context.Context) (map[string]*Unconfirmed, erro
 
 func (w *world) unconfirmed(vpc string) *Unconfirmed { return unconfirmed(w.global, w.owner)[vpc] }
 
+// newest is the note of the last plan that had one for a VPC.
+func (w wish) newest(vpc string) *Unconfirmed {
+	var newest *Unconfirmed
+	for _, u := range w.notes {
+		if u.VPC == vpc && (newest == nil || newest.Until.Before(u.Until)) {
+			newest = u
+		}
+	}
+	return newest
+}
+
 // await notes with the first transaction of a change that it has to be confirmed.
 func (r *recorder) await(tx *nbdb.Plan) {
 	d, e := r.desire, r.engine
@@ -111,7 +122,7 @@ func (r *recorder) await(tx *nbdb.Plan) {
 		panic(fmt.Errorf("encoding a note: %w", err)) // plain data: a mistake in this program
 	}
 	u.raw = string(data)
-	d.notes[u.raw] = true
+	d.notes[u.raw] = u
 	c := u.removal(d.world)
 	c.Old, c.New = nil, &u.raw
 	if damaged, ok := d.world.global.ExternalIDs[c.Key]; ok {
@@ -126,7 +137,7 @@ func (d *desire) unbuilt() {
 	for _, r := range d.input {
 		spec, ok := r.Spec.(*model.AttachmentSpec)
 		u := waiting[r.Metadata.VPC]
-		if !ok || u == nil || d.settles != nil || d.notes[u.raw] || d.world.before(r.ID()) != nil || !slices.Contains(u.Tiers, spec.Tier) {
+		if !ok || u == nil || d.settles != nil || d.notes[u.raw] != nil || d.world.before(r.ID()) != nil || !slices.Contains(u.Tiers, spec.Tier) {
 			continue
 		}
 		d.found = append(d.found, fault(r, "its tier %q may be taken back: %s", "attach when it is confirmed", spec.Tier, u).Coded(model.CodeInUse))
@@ -157,7 +168,7 @@ func (e *Engine) overdue(w *world, wish wish) (must, should *Unconfirmed) {
 	for _, id := range ids {
 		u := waiting[vpcOf(id)]
 		switch {
-		case u == nil || wish.notes[u.raw]:
+		case u == nil || wish.notes[u.raw] != nil:
 		case structural(id.Kind) || wish.prune || wish.cascade:
 			return u, nil
 		default:

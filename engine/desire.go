@@ -28,10 +28,10 @@ type wish struct {
 
 	// For the history of the VPCs:
 	through Through
-	to      *int            // of a rollback
-	within  time.Duration   // in which the change has to be confirmed, 0: it has not
-	notes   map[string]bool // of this operation's own changes that wait for that
-	settles *Unconfirmed    // the change whose waiting this one ends
+	to      *int                    // of a rollback
+	within  time.Duration           // in which the change has to be confirmed, 0: it has not
+	notes   map[string]*Unconfirmed // of this operation's own changes that wait for that, as they are stored
+	settles *Unconfirmed            // the change whose waiting this one ends
 }
 
 // desire is a wish merged into what is stored.

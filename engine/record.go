@@ -99,7 +99,7 @@ func (r *recorder) undo(changes []*change) (undo, error) {
 // confirmation.
 func (r *recorder) admit() error {
 	d := r.desire
-	if r.waiting == nil || d.settles != nil || d.notes[r.waiting.raw] {
+	if r.waiting == nil || d.settles != nil || d.notes[r.waiting.raw] != nil {
 		return nil
 	}
 	problem := r.waiting.String() + ": until then nothing else of the VPC's structure is changed"

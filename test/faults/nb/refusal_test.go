@@ -65,10 +65,10 @@ func (s *stage) takes(name string) {
 }
 
 // start runs a database server until the test ends, in a mount namespace of its
-// own, after a script.
-func start(t *testing.T, dir, script string, args ...string) *os.Process {
+// own, after a script. The folder visible holds all that it reaches.
+func start(t *testing.T, visible, dir, script string, args ...string) *os.Process {
 	t.Helper()
-	bin, err := lab.FindBinaries(labtest.Root(), dir, "ovsdb-server", "ovsdb-tool")
+	bin, err := lab.FindBinaries(labtest.Root(), visible, "ovsdb-server", "ovsdb-tool")
 	require.NoError(t, err)
 	_, err = bin.Run(t.Context(), "ovsdb-tool", "create", filepath.Join(dir, "nb.db"), "/usr/share/ovn/ovn-nb.ovsschema")
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := labtest.TempDir(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "disk"), 0o700))
-	process := start(t, dir, "mount -t tmpfs -o size=400k tmpfs disk && cp nb.db disk", dir+"/disk/nb.db")
+	process := start(t, dir, dir, "mount -t tmpfs -o size=400k tmpfs disk && cp nb.db disk", dir+"/disk/nb.db")
 	// The disk as the server sees it.
 	disk := filepath.Join("/proc", strconv.Itoa(process.Pid), "root", dir, "disk")
 	bin, err := lab.FindBinaries(labtest.Root(), dir, "ovn-nbctl")
@@ -151,8 +151,9 @@ func TestReadOnly(t *testing.T) {
 	active := newStage(t, box.NB())
 	active.found()
 	active.takes("there")
-	dir := labtest.TempDir(t)
-	start(t, dir, ":", "--sync-from="+box.NB(), dir+"/nb.db")
+	dir := filepath.Join(box.Dir(), "mirror")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	start(t, box.Dir(), dir, ":", "--sync-from="+box.NB(), dir+"/nb.db")
 	s, ctx := newStage(t, "unix:"+dir+"/sock"), t.Context()
 	for _, c := range s.clients {
 		require.Eventually(t, func() bool {

@@ -202,6 +202,9 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	var a answer
 	select {
 	case a = <-done:
+		if unsendable := (*unsendableError)(nil); errors.As(a.err, &unsendable) {
+			return nil, false, unsendable
+		}
 		if a.err == nil && c.leaderOnly && refused(a.results) {
 			a.err = conn.stands(ctx)
 		}

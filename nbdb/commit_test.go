@@ -256,6 +256,10 @@ func TestOperationsThatNoSchemaHas(t *testing.T) {
 	require.ErrorContains(t, err, "the schema of OVN_Northbound")
 	var unknown *UnknownOutcomeError
 	require.False(t, errors.As(err, &unknown))
+	value = "\x00" // of which the server's reader would end the connection
+	_, err = c.Commit(t.Context(), Plan{Entries: []EntryChange{{Table: TableNBGlobal, Row: uid(1), Key: "k", New: &value}}}, false)
+	require.ErrorContains(t, err, "U+0000")
+	require.False(t, errors.As(err, &unknown))
 	require.NotPanics(t, func() {
 		_, err = c.Commit(t.Context(), Plan{Entries: []EntryChange{{Table: TableNBGlobal, Row: uid(1), Key: "k"}}}, false)
 	})

@@ -3,6 +3,7 @@ package nbdb
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -160,11 +161,38 @@ func (c *codec) write(m any) error {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(m); err != nil {
-		return err
+		return &unsendableError{err}
+	}
+	if holdsNUL(b.Bytes()) {
+		return &unsendableError{errors.New("a text holds the character U+0000, which a database can't store")}
 	}
 	_, err := c.conn.Write(b.Bytes())
 	return err
 }
+
+// holdsNUL tells whether a text of encoded JSON has the character that makes a
+// server end the connection.
+func holdsNUL(data []byte) bool {
+	const nul = `\u0000`
+	for {
+		i := bytes.Index(data, []byte(nul))
+		if i < 0 {
+			return false
+		}
+		before := data[:i]
+		if (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 { // else it is a backslash, and letters
+			return true
+		}
+		data = data[i+len(nul):]
+	}
+}
+
+// unsendableError says that a message was not sent, since there is no way to
+// tell a server what it holds.
+type unsendableError struct{ err error }
+
+func (e *unsendableError) Error() string { return e.err.Error() }
+func (e *unsendableError) Unwrap() error { return e.err }
 
 func (c *codec) Close() error { return c.conn.Close() }
 

@@ -3,6 +3,7 @@ package nbdb
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"net"
 	"os"
 	"reflect"
@@ -202,6 +203,19 @@ func TestMessages(t *testing.T) {
 		require.NoError(t, c.ReadResponseBody(nil))
 	}
 	require.ErrorIs(t, c.ReadHeader(&question, &response), io.EOF)
+}
+
+func TestTextsWithoutAnEncoding(t *testing.T) {
+	var sent strings.Builder
+	c := &codec{conn: piped{strings.NewReader(""), &sent}}
+	for _, params := range []any{"a\x00", `\` + "\x00", `\u0000` + "\x00", map[string]string{"\x00": "v"}, math.NaN()} {
+		var unsendable *unsendableError
+		require.ErrorAs(t, c.WriteRequest(&rpc2.Request{Method: "echo"}, params), &unsendable, "%q", params)
+	}
+	require.Empty(t, sent.String())
+	for _, params := range []any{`\u0000`, `\\u0000`, "\x01"} {
+		require.NoError(t, c.WriteRequest(&rpc2.Request{Method: "echo"}, params), "%q", params)
+	}
 }
 
 func TestWhatIsNoMessage(t *testing.T) {

@@ -176,16 +176,20 @@ func (r *run) command(nb string) *exec.Cmd {
 // cutAt kills the command at a moment of its talk with the database.
 func (r *run) cutAt(c cut) {
 	cmd := r.command(r.remote)
-	ended := make(chan error, 1)
+	reached, gone := make(chan struct{}), make(chan struct{})
 	r.way.begin(&c, func() {
-		_ = cmd.Process.Kill() // one that has ended by itself shows below
-		ended <- cmd.Wait()
+		close(reached)
+		<-gone
 	}, nil)
 	require.NoError(r.t, cmd.Start())
 	select {
-	case err := <-ended:
+	case <-reached:
+		_ = cmd.Process.Kill() // one that has ended by itself shows below
+		err := cmd.Wait()
+		close(gone)
 		r.killed(err, c.String())
 	case <-time.After(patience):
+		close(gone)
 		r.t.Fatalf("the command does not come to the moment %s", c)
 	}
 }

@@ -384,9 +384,12 @@ func (w *world) ports(vpc, tier string) []nbdb.UUID {
 
 // sorted are resources by kind in the order of dependence, VPC and name.
 func sorted(set map[model.ID]*model.Resource) []*model.Resource {
-	out := slices.Collect(maps.Values(set))
-	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
-	return out
+	return inOrder(slices.Collect(maps.Values(set)))
+}
+
+func inOrder(list []*model.Resource) []*model.Resource {
+	slices.SortFunc(list, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+	return list
 }
 
 func compareIDs(a, b model.ID) int {

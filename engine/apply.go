@@ -176,7 +176,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	if p.Owner != e.Owner {
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
-	if err := cmp.Or(p.unbroken(), p.unhindered(w)); err != nil {
+	if err := cmp.Or(p.unbroken(), p.unhindered(w), e.undamaged(p)); err != nil {
 		return nil, err
 	}
 	p.stamp(e.Now())

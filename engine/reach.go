@@ -141,7 +141,7 @@ func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
 	case err == nil:
 		return p, nil
 	case !errors.As(err, &missing):
-		return nil, &DamagedError{vpc, err}
+		return nil, &DamagedError{VPC: vpc, Err: err}
 	}
 	user := &model.Resource{Kind: missing.User.Kind, Metadata: model.Metadata{Name: missing.User.Name, VPC: vpc}}
 	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: its rows are gone, or can't be read", missing.ID),

@@ -315,7 +315,10 @@ func (r *runner) commit(ctx context.Context, p *Plan) error {
 			return err
 		}
 	}
-	return nil
+	for _, part := range p.refused {
+		r.merge(VPCResult{VPC: part.VPC, Changes: part.Changes, Planned: len(part.Transactions), Error: p.refusal.Error()})
+	}
+	return p.refusal
 }
 
 // resume leaves of earlier attempts what has landed.

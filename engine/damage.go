@@ -121,8 +121,8 @@ func damaged(found model.Diagnostics) error {
 }
 
 // spare refuses a plan that overwrites what can't be read, unless that is wanted:
-// what stands there may still be of use to somebody. A plan that is only shown warns
-// of it.
+// what stands there may still be of use to somebody. Of an apply the parts for other
+// VPCs stay. A plan that is only shown warns of it.
 func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
 	if len(d.world.unread) == 0 || d.judging == judgeNever || e.RepairDamaged {
 		return nil
@@ -148,7 +148,39 @@ func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
 	if d.judging == judgeMildly {
 		return nil
 	}
-	return damaged(d.found)
+	err := damaged(d.found)
+	if err == nil {
+		return nil
+	}
+	return d.refuse(p, err)
+}
+
+// refuse takes the parts for damaged VPCs out of the plan of an apply. Where none is
+// left, or the offerings, which others rely on, are among them, all of it is refused.
+func (d *desire) refuse(p *Plan, err error) error {
+	hit := map[string]bool{}
+	for _, x := range d.found {
+		if id, ok := model.ParseID(x.Resource); ok && x.Code == model.CodeDamaged {
+			hit[vpcOf(id)] = true
+		}
+	}
+	d.found = slices.DeleteFunc(d.found, func(x model.Diagnostic) bool { return x.Code == model.CodeDamaged }) // the error says so
+	if d.through != "" || hit[""] {
+		return err
+	}
+	var kept []VPCPlan
+	for _, part := range p.VPCs {
+		if hit[part.VPC] {
+			p.refused = append(p.refused, part)
+		} else {
+			kept = append(kept, part)
+		}
+	}
+	if len(kept) == 0 {
+		return err
+	}
+	p.VPCs, p.refusal = kept, err
+	return nil
 }
 
 // mentionDamage adds to faults what may be behind them: that something can't be

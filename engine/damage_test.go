@@ -95,14 +95,27 @@ func TestDamageIsNotOverwritten(t *testing.T) {
 			}
 			_, err := f.Apply(f.ctx, load(t, damagedSpec), false, engine.WaitNone)
 			refused(err)
-			_, err = f.Apply(f.ctx, load(t, damagedSpec+vpc("w", "10.0.0.0/8")), true, engine.WaitNone)
-			refused(err)
 			p, err := f.Plan(f.ctx, load(t, damagedSpec), false)
 			require.NoError(t, err)
 			require.Contains(t, p.Diagnostics.String(), "warning: "+c.whose+": the spec stored in ")
 			_, err = f.ApplyPlan(f.ctx, p, engine.WaitNone)
 			refused(err)
 
+			// Another VPC of the same input goes on, unless it might rely on the damage.
+			r, err := f.Apply(f.ctx, load(t, damagedSpec+vpc("w", "10.0.0.0/8")), true, engine.WaitNone)
+			if c.whose == "VPCOffering small" {
+				refused(err)
+			} else {
+				require.Len(t, r.VPCs, 2)
+				require.Equal(t, "w", r.VPCs[0].VPC)
+				require.True(t, r.VPCs[0].Done)
+				require.Equal(t, "v", r.VPCs[1].VPC)
+				require.Zero(t, r.VPCs[1].Landed)
+				require.Equal(t, err.Error(), r.VPCs[1].Error)
+				before = f.dump()
+				_, err = f.Apply(f.ctx, load(t, damagedSpec+vpc("w", "10.0.0.0/8")), true, engine.WaitNone)
+				refused(err)
+			}
 			f.apply(vpc("w", "10.0.0.0/8") + tier("w", "a", "10.0.1.0/24") + att("w", "a1", "a"))
 			if c.whose != "VPC v" {
 				f.apply(att("v", "b9", "b"))

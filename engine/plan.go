@@ -72,6 +72,9 @@ type Plan struct {
 	lost   []*model.Resource            // of which the rows were gone
 
 	overdue *Unconfirmed // a change that should be taken back before
+
+	refused []VPCPlan // parts that are not carried out while others are
+	refusal error     // why
 }
 
 // Empty tells that nothing would change.

@@ -26,8 +26,9 @@ and so is a new expectation that doesn't hold. --override-expectations lets it
 pass, and notes with the VPC who did so, when, and with which expectations.
 
 A change that would overwrite a row of ours whose stored spec is damaged is refused
-(exit 1), and names the row; nothing is written then. --repair overwrites it. What
-"ovn-vpc drift --repair" can restore it restores from a second copy.
+(exit 1), and the row named: nothing of that VPC is written, other VPCs of the input
+go on. --repair overwrites the row; "ovn-vpc drift --repair" restores what has a
+second copy.
 
 With --confirm-within, what changes of the structure of VPCs (all but attachments)
 is taken back unless "ovn-vpc confirm" comes within that time. The command waits

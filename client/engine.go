@@ -286,6 +286,7 @@ func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wa
 	if err != nil {
 		return nil, err
 	}
+	c.repair(query)
 	if within := c.options.ConfirmWithin; within != 0 {
 		query.Set("confirmWithin", strconv.Itoa(int(within.Seconds()))+"s")
 	}
@@ -301,7 +302,15 @@ func (c *Client) ApplyPlan(ctx context.Context, p *engine.Plan, wait engine.Wait
 	if err != nil {
 		return nil, err
 	}
-	return c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", body: body, media: mediaPlan, wait: wait})
+	query := url.Values{}
+	c.repair(query)
+	return c.change(ctx, call{method: http.MethodPost, path: "/v1/apply", query: query, body: body, media: mediaPlan, wait: wait})
+}
+
+func (c *Client) repair(query url.Values) {
+	if c.options.Repair {
+		query.Set("repair", "true")
+	}
 }
 
 // Delete removes resources. What others use is refused, or with cascade its

@@ -176,7 +176,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	if p.Owner != e.Owner {
 		return nil, &ConflictError{fmt.Errorf("the plan was made for the owner %q, not %q", p.Owner, e.Owner)}
 	}
-	if err := cmp.Or(p.unbroken(), p.unhindered(w)); err != nil {
+	if err := cmp.Or(p.unbroken(), p.unhindered(w), e.undamaged(p)); err != nil {
 		return nil, err
 	}
 	p.stamp(e.Now())
@@ -315,7 +315,10 @@ func (r *runner) commit(ctx context.Context, p *Plan) error {
 			return err
 		}
 	}
-	return nil
+	for _, part := range p.refused {
+		r.merge(VPCResult{VPC: part.VPC, Changes: part.Changes, Planned: len(part.Transactions), Error: p.refusal.Error()})
+	}
+	return p.refusal
 }
 
 // resume leaves of earlier attempts what has landed.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,11 +287,11 @@ func (b *batch) planOf(ctx context.Context, open []int) (*Plan, error) {
 func (b *batch) fit(ctx context.Context, open []int) (*Plan, []int, error) {
 	for {
 		p, err := b.planOf(ctx, open)
-		var invalid *InvalidError
-		if !errors.As(err, &invalid) {
+		refusal := refusalOf(err)
+		if refusal == nil {
 			return p, open, err
 		}
-		out := b.blamed(open, invalid.Diagnostics)
+		out := b.blamed(open, refusal)
 		if len(out) == 0 {
 			if open, err = b.squeeze(ctx, nil, open); err != nil {
 				return nil, nil, err
@@ -298,10 +299,24 @@ func (b *batch) fit(ctx context.Context, open []int) (*Plan, []int, error) {
 			continue
 		}
 		for _, i := range out {
-			b.refuse(i, invalid)
+			b.refuse(i, refusal)
 		}
 		open = slices.DeleteFunc(open, func(i int) bool { return slices.Contains(out, i) })
 	}
+}
+
+// refusalOf is what is said of edits that can't be planned, as far as that is due
+// to some of them; nil where it isn't.
+func refusalOf(err error) model.Diagnostics {
+	var invalid *InvalidError
+	var damaged *DamagedError
+	switch {
+	case errors.As(err, &invalid):
+		return invalid.Diagnostics
+	case errors.As(err, &damaged):
+		return damaged.Overwritten
+	}
+	return nil
 }
 
 // blamed are the edits that are refused by themselves: that their tier has no
@@ -330,17 +345,17 @@ func (b *batch) blamed(open []int, ds model.Diagnostics) []int {
 
 // refuse fails an edit with the diagnostics that are its own, with all where
 // none is.
-func (b *batch) refuse(i int, invalid *InvalidError) {
-	own := &InvalidError{}
-	for _, d := range invalid.Diagnostics {
+func (b *batch) refuse(i int, all model.Diagnostics) {
+	var own model.Diagnostics
+	for _, d := range all {
 		if d.Resource == b.edits[i].ID.String() {
-			own.Diagnostics = append(own.Diagnostics, d)
+			own = append(own, d)
 		}
 	}
-	if !own.Diagnostics.HasErrors() {
-		own = invalid
+	if !own.HasErrors() {
+		own = all
 	}
-	b.outcomes[i].err = own
+	b.outcomes[i].err = cmp.Or(damaged(own), error(&InvalidError{own}))
 }
 
 // squeeze adds to edits that fit those of more that fit too, in their order.
@@ -351,12 +366,12 @@ func (b *batch) squeeze(ctx context.Context, fit, more []int) ([]int, error) {
 	}
 	both := slices.Concat(fit, more)
 	_, err := b.planOf(ctx, both)
-	var invalid *InvalidError
+	refusal := refusalOf(err)
 	switch {
-	case !errors.As(err, &invalid):
+	case refusal == nil:
 		return both, err
 	case len(more) == 1:
-		b.refuse(more[0], invalid)
+		b.refuse(more[0], refusal)
 		return fit, nil
 	}
 	half := len(more) / 2

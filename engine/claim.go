@@ -31,7 +31,7 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 	id := model.ID{Kind: model.KindTier, VPC: g.vpc, Name: spec.Tier}
 	g.digest(id)
 	registry := translate.RegistryUUID(g.desire.world.owner, g.vpc, spec.Tier)
-	epoch, known := g.epochs[string(registry)]
+	epoch, known := g.epochOf(registry)
 	if !known {
 		return // the tier is new: nobody else can have claimed anything in it
 	}

@@ -11,32 +11,42 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
+const damagedSpec = traced + "---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: small}, spec: {limits: {tiers: 7}}}\n" +
+	"---\n{apiVersion: ovn-vpc/v1, kind: Expectation, metadata: {name: e, vpc: v}, spec: {from: outside, to: b, traffic: tcp 99, expect: deny}}\n"
+
+type damage struct {
+	how   []string // arguments of ovn-nbctl
+	whose string   // resource; "": what is stored can be read, though it is not what was written
+	says  string   // of drift
+	stays bool     // a repair alone does not mend it
+}
+
+// damages are what others may do to damagedSpec.
+func damages() map[string]damage {
+	key := func(id string) string { return `external_ids:"ovn-vpc:` + id + `"` }
+	return map[string]damage{
+		"absurd values":           {[]string{"set", "Logical_Router", "v", key("spec") + `="{\"metadata\":{\"name\":\"v\"},\"spec\":{\"cidrs\":[\"10.0.0.0/16\"],\"mtu\":-1}}"`}, "VPC v", "spec.mtu", false},
+		"no address where one is": {[]string{"set", "Logical_Switch_Port", "v/a1", key("spec") + `="{\"metadata\":{\"name\":\"a1\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\",\"addresses\":[\"\"]}}"`}, "", "Attachment v/a1", false},
+		"no address":              {[]string{"set", "Logical_Switch_Port", "v/a1", key("spec") + `="{\"metadata\":{\"name\":\"a1\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\",\"addresses\":[\"x\"]}}"`}, "Attachment v/a1", "address/v/10.0.1.10", false},
+		"of another resource":     {[]string{"set", "Logical_Switch", "v/a", key("spec") + `="{\"metadata\":{\"name\":\"b\",\"vpc\":\"v\"},\"spec\":{\"cidrs\":[\"10.0.1.0/24\"]}}"`}, "Tier v/a", "it is of Tier v/b, in a row of Tier v/a", false},
+		"of another kind":         {[]string{"set", "Port_Group", "ovnvpc.v.a", key("spec") + `="{\"metadata\":{\"name\":\"a\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\"}}"`}, "ACL v/a", "tier", true},
+		"an offering, ours":       {[]string{"set", "NB_Global", ".", key("offering/small") + `="{\"owner\":\"default\",\"stored\":{\"metadata\":{\"name\":\"small\"},\"spec\":{\"limits\":{\"tiers\":-1}}}}"`}, "VPCOffering small", "external_ids:ovn-vpc:offering/small", true},
+		"an expectation":          {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, "Expectation v/e", "external_ids:ovn-vpc-expectation:e", true},
+	}
+}
+
 // Specs that others have damaged are told of by the row and by what is wrong,
 // never used; where there is a second copy a repair restores them, and else
-// applying them again does. (cmd/ovn-vpc has the same at random.)
+// applying them again does, when it is told to. (cmd/ovn-vpc has the same at random.)
 func TestDamagedSpecs(t *testing.T) {
 	f := newFixture(t, false)
-	spec := traced + "---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: small}, spec: {limits: {tiers: 7}}}\n" +
-		document("Expectation", "v", "e", "from: outside, to: b, traffic: tcp 99, expect: deny")
-	f.apply(spec)
+	f.apply(damagedSpec)
 	good := f.dump()
-	key := func(id string) string { return `external_ids:"ovn-vpc:` + id + `"` }
-	for name, c := range map[string]struct {
-		damage []string
-		says   string // of drift
-		stays  bool   // a repair alone does not mend it
-	}{
-		"absurd values":           {[]string{"set", "Logical_Router", "v", key("spec") + `="{\"metadata\":{\"name\":\"v\"},\"spec\":{\"cidrs\":[\"10.0.0.0/16\"],\"mtu\":-1}}"`}, "spec.mtu", false},
-		"no address where one is": {[]string{"set", "Logical_Switch_Port", "v/a1", key("spec") + `="{\"metadata\":{\"name\":\"a1\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\",\"addresses\":[\"\"]}}"`}, "Attachment v/a1", false},
-		"of another resource":     {[]string{"set", "Logical_Switch", "v/a", key("spec") + `="{\"metadata\":{\"name\":\"b\",\"vpc\":\"v\"},\"spec\":{\"cidrs\":[\"10.0.1.0/24\"]}}"`}, "it is of Tier v/b, in a row of Tier v/a", false},
-		"of another kind":         {[]string{"set", "Port_Group", "ovnvpc.v.a", key("spec") + `="{\"metadata\":{\"name\":\"a\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\"}}"`}, "tier", true},
-		"an offering, ours":       {[]string{"set", "NB_Global", ".", key("offering/small") + `="{\"owner\":\"default\",\"stored\":{\"metadata\":{\"name\":\"small\"},\"spec\":{\"limits\":{\"tiers\":-1}}}}"`}, "external_ids:ovn-vpc:offering/small", true},
-		"an expectation":          {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, "external_ids:ovn-vpc-expectation:e", true},
-	} {
+	for name, c := range damages() {
 		t.Run(name, func(t *testing.T) {
 			f := *f
 			f.t = t
-			f.nbctl(c.damage...)
+			f.nbctl(c.how...)
 			damaged := f.dump()
 			d, err := f.Drift(f.ctx, "", false, engine.WaitNone)
 			require.NoError(t, err)
@@ -46,10 +56,85 @@ func TestDamagedSpecs(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEqual(t, c.stays, d.Repaired, "%+v", d.Faults)
 			if c.stays {
-				f.apply(spec)
+				f.repair(damagedSpec)
 			}
 			f.noDrift()
 			require.Equal(t, good, f.dump())
+		})
+	}
+}
+
+// repair applies with leave to overwrite what is damaged.
+func (f *fixture) repair(text string) {
+	f.t.Helper()
+	_, err := f.Repairing().Apply(f.ctx, load(f.t, text), false, engine.WaitNone)
+	require.NoError(f.t, err)
+}
+
+// What can't be read is overwritten by no change that isn't told to, and the error
+// names resource, row and way out; what doesn't touch it goes on.
+func TestDamageIsNotOverwritten(t *testing.T) {
+	for name, c := range damages() {
+		if c.whose == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, false)
+			f.apply(damagedSpec)
+			f.nbctl(c.how...)
+			before := f.dump()
+			refused := func(err error) {
+				t.Helper()
+				var broken *engine.DamagedError
+				require.ErrorAs(t, err, &broken)
+				for _, words := range []string{c.whose + ": the spec stored in " + c.how[1] + " ", c.says, "apply --repair"} {
+					require.ErrorContains(t, err, words)
+				}
+				require.Equal(t, before, f.dump())
+			}
+			_, err := f.Apply(f.ctx, load(t, damagedSpec), false, engine.WaitNone)
+			refused(err)
+			p, err := f.Plan(f.ctx, load(t, damagedSpec), false)
+			require.NoError(t, err)
+			require.Contains(t, p.Diagnostics.String(), "warning: "+c.whose+": the spec stored in ")
+			_, err = f.ApplyPlan(f.ctx, p, engine.WaitNone)
+			refused(err)
+
+			// Another VPC of the same input goes on, unless it might rely on the damage.
+			r, err := f.Apply(f.ctx, load(t, damagedSpec+vpc("w", "10.0.0.0/8")), true, engine.WaitNone)
+			if c.whose == "VPCOffering small" {
+				refused(err)
+			} else {
+				require.Len(t, r.VPCs, 2)
+				require.Equal(t, "w", r.VPCs[0].VPC)
+				require.True(t, r.VPCs[0].Done)
+				require.Equal(t, "v", r.VPCs[1].VPC)
+				require.Zero(t, r.VPCs[1].Landed)
+				require.Equal(t, err.Error(), r.VPCs[1].Error)
+				before = f.dump()
+				_, err = f.Apply(f.ctx, load(t, damagedSpec+vpc("w", "10.0.0.0/8")), true, engine.WaitNone)
+				refused(err)
+			}
+			f.apply(vpc("w", "10.0.0.0/8") + tier("w", "a", "10.0.1.0/24") + att("w", "a1", "a"))
+			if c.whose != "VPC v" {
+				f.apply(att("v", "b9", "b"))
+				_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "v", Name: "b9"}}, false, engine.WaitNone)
+				require.NoError(t, err)
+			} else {
+				_, err = f.Apply(f.ctx, load(t, att("v", "b9", "b")), false, engine.WaitNone)
+				var invalid *engine.InvalidError
+				require.ErrorAs(t, err, &invalid)
+				require.Contains(t, invalid.Diagnostics.String(), "warning: VPC v: the spec stored in Logical_Router vpc/v can't be read: ")
+			}
+			p, err = f.Plan(f.ctx, load(t, damagedSpec), false)
+			require.NoError(t, err)
+			_, err = f.Repairing().ApplyPlan(f.ctx, p, engine.WaitNone)
+			require.NoError(t, err)
+			f.noDrift()
+			f.nbctl(c.how...)
+			f.repair(damagedSpec)
+			f.noDrift()
 		})
 	}
 }
@@ -72,7 +157,7 @@ func TestQuestionsAboutWhatIsDamaged(t *testing.T) {
 	_, err = f.Reach(f.ctx, nil, engine.ReachOptions{VPC: "v"})
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, "ovn-vpc drift")
-	f.apply(traced)
+	f.repair(traced)
 	f.noDrift()
 
 	// Without its marks the switch is not read: its guests stand nowhere.
@@ -89,4 +174,26 @@ func TestQuestionsAboutWhatIsDamaged(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Get(f.ctx, engine.Filter{Kind: model.KindTier})
 	require.NoError(t, err)
+}
+
+// Of changes that are carried out together those fail that would overwrite what
+// can't be read, and no others.
+func TestDamageBesideOtherEdits(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(traced + att("v", "c1", "a"))
+	f.nbctl("set", "Logical_Switch_Port", "v/c1", `external_ids:"ovn-vpc:spec"=nonsense`)
+	for _, damage := range [][]string{nil, {"remove", "Port_Group", "ovnvpc.v.a.attachments", "external_ids", `"ovn-vpc-attachment:c1"`}} {
+		if damage != nil { // the second copy too
+			f.nbctl(damage...)
+		}
+		edited := f.edit(put(t, att("v", "c1", "a")), put(t, att("v", fmt.Sprintf("d%d", len(damage)), "a")), put(t, att("v", "b1", "b")))
+		var broken *engine.DamagedError
+		require.ErrorAs(t, edited[0].Err, &broken)
+		require.ErrorContains(t, edited[0].Err, "Attachment v/c1: the spec stored in Logical_Switch_Port address/v/10.0.1.")
+		require.NoError(t, edited[1].Err)
+		require.NoError(t, edited[2].Err)
+	}
+	require.Contains(t, f.nbctl("list", "Logical_Switch_Port", "v/c1"), "nonsense")
+	f.repair(att("v", "c1", "a"))
+	f.noDrift()
 }

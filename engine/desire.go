@@ -42,6 +42,7 @@ type desire struct {
 	removed   []*model.Resource            // as they are stored
 	found     model.Diagnostics
 	now       translate.Context // of what is stored
+	index     index
 	wish
 }
 

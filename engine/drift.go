@@ -20,7 +20,7 @@ const (
 	DriftMissing    DriftKind = "missing"    // a row, reference or key is gone
 	DriftChanged    DriftKind = "changed"    // a row has other values
 	DriftLeftover   DriftKind = "leftover"   // an owned row, reference or key that no spec explains
-	DriftUnreadable DriftKind = "unreadable" // a spec is lost or damaged: apply it again
+	DriftUnreadable DriftKind = "unreadable" // a spec is lost, or damaged: apply it again, told to repair
 	DriftForeign    DriftKind = "foreign"    // somebody else's row on one of ours: named, never touched
 )
 

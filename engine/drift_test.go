@@ -105,8 +105,8 @@ func TestDriftNamesWhatItCannotRepair(t *testing.T) {
 	require.False(t, d.Repaired)
 	require.NotEmpty(t, d.Faults)
 	require.Equal(t, rules, f.nbctl("acl-list", "shop/db"), "a list that can't be read lost its rules")
-	// Applying the spec again mends it.
-	_, err = f.Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
+	// Applying the spec again mends it, when that is told to.
+	_, err = f.Repairing().Apply(f.ctx, example(t, "three-tier"), false, engine.WaitNone)
 	require.NoError(t, err)
 	f.noDrift()
 }

@@ -43,6 +43,8 @@ type Engine struct {
 	// OverrideExpectations lets changes pass that break an expectation, and notes
 	// it (Overridden).
 	OverrideExpectations bool
+	// RepairDamaged lets changes overwrite rows whose stored spec can't be read.
+	RepairDamaged bool
 	// Openings refuse changes that open what they don't name (Plan.Confirm); nil:
 	// anything may be opened.
 	Openings *[]reach.Opening
@@ -77,6 +79,14 @@ func (e *Engine) As(manager string) *Engine {
 func (e *Engine) Overriding() *Engine {
 	other := *e
 	other.OverrideExpectations = true
+	return &other
+}
+
+// Repairing is the same engine, but for changes that may overwrite rows whose
+// stored spec can't be read.
+func (e *Engine) Repairing() *Engine {
+	other := *e
+	other.RepairDamaged = true
 	return &other
 }
 
@@ -120,19 +130,6 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
-
-// DamagedError says that what is stored of a VPC does not fit together, or can't
-// be read: Drift tells more.
-type DamagedError struct {
-	VPC string
-	Err error
-}
-
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("what is stored of VPC %s is damaged (drift tells more): %s", e.VPC, e.Err)
-}
-
-func (e *DamagedError) Unwrap() error { return e.Err }
 
 // RepeatedError says that a request has created another resource already, by
 // the first word of its mark (model.Resource.Request).

@@ -21,7 +21,8 @@ func (w *world) readExpectations(owned []nbdb.Row) {
 			res, err := expectation(w.owner, router, key, value)
 			switch {
 			case err != nil:
-				w.unread = append(w.unread, unreadable{router, err})
+				id := model.ID{Kind: model.KindExpectation, VPC: router.IDs()[translate.KeyVPC], Name: strings.TrimPrefix(key, translate.KeyExpectationPrefix)}
+				w.unread = append(w.unread, unreadable{router, key, id, err})
 			case res != nil:
 				w.resources[res.ID()] = res
 			}

@@ -58,7 +58,7 @@ func TestExpectationIsStored(t *testing.T) {
 	require.Empty(t, f.nbctl("list", "Logical_Router"))
 }
 
-// What somebody has damaged is told of, and mended by applying it again.
+// What somebody has damaged is told of, and mended by applying it again, when that is told to.
 func TestDamagedExpectation(t *testing.T) {
 	f := newFixture(t, false)
 	all := guarded() + expectation("shop", "closed", "from: outside, to: db, expect: deny")
@@ -69,7 +69,7 @@ func TestDamagedExpectation(t *testing.T) {
 	require.Len(t, r.Faults, 1)
 	require.Equal(t, engine.DriftUnreadable, r.Faults[0].Kind)
 	require.Contains(t, r.Faults[0].Problem, "external_ids:ovn-vpc-expectation:closed: ")
-	f.apply(all)
+	f.repair(all)
 	f.noDrift()
 }
 

@@ -39,7 +39,7 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 	if !judged {
 		return nil, false, gated
 	}
-	now, err := verdicts(part.VPC, sorted(d.resources))
+	now, err := verdicts(part.VPC, inOrder(d.of(part.VPC, d.planned)))
 	if err != nil {
 		d.found = append(d.found, fault(vpcResource(part.VPC), "the expectations can't be judged: %s", "", err))
 	}
@@ -48,7 +48,7 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 	}
 	held := map[string]bool{}
 	// What can't be read now has held nothing.
-	before, _ := verdicts(part.VPC, sorted(d.world.resources))
+	before, _ := verdicts(part.VPC, inOrder(d.of(part.VPC, d.stored)))
 	for _, v := range before {
 		held[v.Name] = v.Holds
 	}
@@ -70,16 +70,15 @@ func (d *desire) concernsExpectations(part *VPCPlan) (any, breaks bool) {
 	}
 	var named []*model.Resource // what an expectation may name, and those
 	there := false
-	for _, r := range d.resources {
-		if r.Metadata.VPC == part.VPC && r.Kind != model.KindACL {
+	for _, r := range d.of(part.VPC, d.planned) {
+		if r.Kind != model.KindVPC && r.Kind != model.KindACL {
 			named = append(named, r)
 			there = there || r.Kind == model.KindExpectation
 		}
 	}
 	var users map[model.ID][]model.ID
 	if there {
-		slices.SortFunc(named, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
-		users = model.Users(named)
+		users = model.Users(inOrder(named))
 	}
 	for _, c := range part.Changes {
 		breaks = breaks || d.concernsReach(c) || c.Kind == model.KindAttachment && len(users[c.ID()]) > 0

@@ -14,12 +14,13 @@ import (
 // that were read, and where it matters the sets that must not have grown. It
 // follows the database through the transactions of the plan.
 type guarder struct {
-	engine  *Engine
-	desire  *desire
-	vpc     string
-	digests map[model.ID]string
+	engine *Engine
+	desire *desire
+	vpc    string
+	// What transactions of the plan have changed; all else is as it was read.
+	digests map[model.ID]string       // "" where the resource is gone
 	ports   map[nbdb.UUID][]nbdb.UUID // a switch's or the router's ports
-	epochs  map[string]string         // by tier
+	epochs  map[nbdb.UUID]string      // by registry
 
 	freed map[string]map[netip.Addr]int64 // a tier's tombstones
 
@@ -33,23 +34,45 @@ type guarder struct {
 }
 
 func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
-	g := &guarder{engine: e, desire: d, vpc: vpc, digests: maps.Clone(d.world.digests),
-		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{}, freed: map[string]map[netip.Addr]int64{}}
-	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
-		g.ports[sw.UUID] = sw.Ports
-	}
-	for _, lr := range nbdb.All[*nbdb.LogicalRouter](d.world.state) {
-		g.ports[lr.UUID] = lr.Ports
-		if lr.UUID == translate.RouterUUID(e.Owner, vpc) {
-			g.router = maps.Clone(lr.ExternalIDs)
-		}
-	}
-	for _, pg := range nbdb.All[*nbdb.PortGroup](d.world.state) {
-		if epoch, ok := pg.ExternalIDs[translate.NoteEpoch]; ok {
-			g.epochs[string(pg.UUID)] = epoch
-		}
+	g := &guarder{engine: e, desire: d, vpc: vpc, digests: map[model.ID]string{},
+		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[nbdb.UUID]string{}, freed: map[string]map[netip.Addr]int64{}}
+	if lr := nbdb.Lookup[*nbdb.LogicalRouter](d.world.state, translate.RouterUUID(e.Owner, vpc)); lr != nil {
+		g.router = maps.Clone(lr.ExternalIDs)
 	}
 	return g
+}
+
+// digestOf is "" where there is no such resource.
+func (g *guarder) digestOf(id model.ID) string {
+	if digest, moved := g.digests[id]; moved {
+		return digest
+	}
+	return g.desire.world.digests[id]
+}
+
+// portsOf are those of a switch or router, if there is one.
+func (g *guarder) portsOf(row nbdb.UUID) (ports []nbdb.UUID, known bool) {
+	if ports, moved := g.ports[row]; moved {
+		return ports, true
+	}
+	if sw := nbdb.Lookup[*nbdb.LogicalSwitch](g.desire.world.state, row); sw != nil {
+		return sw.Ports, true
+	}
+	if lr := nbdb.Lookup[*nbdb.LogicalRouter](g.desire.world.state, row); lr != nil {
+		return lr.Ports, true
+	}
+	return nil, false
+}
+
+// epochOf is that of a tier's registry, if it has one.
+func (g *guarder) epochOf(registry nbdb.UUID) (epoch string, known bool) {
+	if epoch, moved := g.epochs[registry]; moved {
+		return epoch, true
+	}
+	if pg := nbdb.Lookup[*nbdb.PortGroup](g.desire.world.state, registry); pg != nil {
+		epoch, known = pg.ExternalIDs[translate.NoteEpoch]
+	}
+	return epoch, known
 }
 
 // guard adds the preconditions of one transaction, then moves on to what the
@@ -100,7 +123,7 @@ func (g *guarder) add(key string, guard nbdb.Guard) {
 
 // digest relies on a resource being as it was read.
 func (g *guarder) digest(id model.ID) {
-	value := g.digests[id]
+	value := g.digestOf(id)
 	if value == "" {
 		return // not there yet: this plan brings it
 	}
@@ -124,7 +147,7 @@ func (g *guarder) digest(id model.ID) {
 
 // samePorts relies on a switch or router having just the ports that were read.
 func (g *guarder) samePorts(table string, row nbdb.UUID) {
-	ports, known := g.ports[row]
+	ports, known := g.portsOf(row)
 	if !known {
 		return
 	}
@@ -147,13 +170,12 @@ func (g *guarder) routerPorts() {
 // all are the stored resources of a kind in the VPC, sorted.
 func (g *guarder) all(kind model.Kind) []*model.Resource {
 	var out []*model.Resource
-	for id, r := range g.desire.world.resources {
-		if id.Kind == kind && id.VPC == g.vpc {
+	for _, r := range g.desire.of(g.vpc, g.desire.stored) {
+		if r.Kind == kind {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
-	return out
+	return inOrder(out)
 }
 
 // everyTier relies on the VPC having the tiers that were read, as they were.
@@ -166,13 +188,7 @@ func (g *guarder) everyTier() {
 
 // homes relies on the VPC having the lists (and registries) that were read.
 func (g *guarder) homes() {
-	var names []string
-	for _, pg := range nbdb.All[*nbdb.PortGroup](g.desire.world.state) {
-		if g.desire.world.owns(pg) && pg.ExternalIDs[translate.KeyVPC] == g.vpc {
-			names = append(names, pg.Name)
-		}
-	}
-	slices.Sort(names)
+	names := slices.Sorted(slices.Values(g.desire.homes(g.vpc)))
 	g.add("homes", nbdb.Guard{Table: nbdb.TablePortGroup, Names: names,
 		Includes: map[string]string{translate.KeyOwner: g.desire.world.owner, translate.KeyVPC: g.vpc}})
 }
@@ -260,13 +276,7 @@ func (g *guarder) users(id model.ID) {
 	if w.state.Get(nbdb.TableACL, ref) == nil {
 		return // drift: the default is gone
 	}
-	var names []string
-	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](w.state) {
-		if slices.Contains(sw.ACLs, ref) {
-			names = append(names, sw.Name)
-		}
-	}
-	slices.Sort(names)
+	names := slices.Sorted(slices.Values(g.desire.users(ref)))
 	g.add("users "+id.String(), nbdb.Guard{Table: nbdb.TableLogicalSwitch, Match: "acls", Ref: ref, Names: names})
 }
 
@@ -282,7 +292,7 @@ func (g *guarder) network(c *change) {
 	was, is := c.before.Spec.(*model.VPCSpec), c.after.Spec.(*model.VPCSpec)
 	if was.MTU != is.MTU || !slices.Equal(was.CIDRs, is.CIDRs) {
 		for _, t := range g.all(model.KindTier) {
-			if g.digests[t.ID()] != "" { // not removed by a transaction before this one
+			if g.digestOf(t.ID()) != "" { // not removed by a transaction before this one
 				g.switchPorts(t.Metadata.Name) // ports that an agent plugs say both
 			}
 		}
@@ -370,21 +380,23 @@ func (g *guarder) limits(changes []*change) {
 
 // puts tells whether the wish itself brings a resource.
 func (d *desire) puts(id model.ID) bool {
-	return slices.ContainsFunc(d.input, func(r *model.Resource) bool { return r.ID() == id })
+	return d.resources[id] != nil && d.resources[id] != d.world.resources[id]
 }
 
 // advance is what a transaction makes of the digests, ports and epochs.
 func (g *guarder) advance(changes []*change) {
 	for _, c := range changes {
 		if c.after == nil {
-			delete(g.digests, c.id)
+			g.digests[c.id] = ""
 		}
 		for _, r := range c.want.Rows {
 			if d := r.IDs()[translate.KeyDigest]; d != "" && c.id.Kind != model.KindAttachment {
 				g.digests[c.id] = d
 			}
-			if e, ok := r.IDs()[translate.NoteEpoch]; ok && g.epochs[string(r.ID())] == "" {
-				g.epochs[string(r.ID())] = e
+			if e, ok := r.IDs()[translate.NoteEpoch]; ok {
+				if known, _ := g.epochOf(r.ID()); known == "" {
+					g.epochs[r.ID()] = e
+				}
 			}
 		}
 	}
@@ -399,14 +411,15 @@ func (g *guarder) advance(changes []*change) {
 	}
 	for _, x := range g.tx.Edges {
 		if x.Column == "ports" {
-			left := slices.DeleteFunc(slices.Clone(g.ports[x.From]), func(u nbdb.UUID) bool { return slices.Contains(x.Remove, u) })
+			ports, _ := g.portsOf(x.From)
+			left := slices.DeleteFunc(slices.Clone(ports), func(u nbdb.UUID) bool { return slices.Contains(x.Remove, u) })
 			g.ports[x.From] = append(left, x.Add...)
 		}
 	}
 	g.followRouter()
 	for _, x := range g.tx.Entries {
 		if x.Key == translate.NoteEpoch && x.New != nil {
-			g.epochs[string(x.Row)] = *x.New
+			g.epochs[x.Row] = *x.New
 		}
 	}
 }

@@ -56,19 +56,24 @@ func (w *world) parent(r nbdb.Row) (nbdb.Edge, bool) {
 			}
 		}
 	case *nbdb.LogicalRouterPort:
-		for _, lr := range w.routers {
-			if held(lr.Ports) {
-				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "ports", Target: r.ID()}, true
-			}
-		}
+		return w.routerOf(r, "ports", func(lr *nbdb.LogicalRouter) bool { return held(lr.Ports) })
 	case *nbdb.LogicalRouterPolicy:
-		for _, lr := range w.routers {
-			if held(lr.Policies) {
-				return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: "policies", Target: r.ID()}, true
-			}
-		}
+		return w.routerOf(r, "policies", func(lr *nbdb.LogicalRouter) bool { return held(lr.Policies) })
 	}
 	return nbdb.Edge{}, false
+}
+
+// routerOf is the reference of the router that holds a row, as a rule its VPC's.
+func (w *world) routerOf(r nbdb.Row, column string, held func(*nbdb.LogicalRouter) bool) (nbdb.Edge, bool) {
+	lr := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, r.IDs()[translate.KeyVPC]))
+	if lr == nil || !held(lr) {
+		i := slices.IndexFunc(w.routers, held)
+		if i < 0 {
+			return nbdb.Edge{}, false
+		}
+		lr = w.routers[i]
+	}
+	return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: column, Target: r.ID()}, true
 }
 
 // tierOf is the tier that a port belongs to, "" if it is not known.

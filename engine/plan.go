@@ -72,6 +72,9 @@ type Plan struct {
 	lost   []*model.Resource            // of which the rows were gone
 
 	overdue *Unconfirmed // a change that should be taken back before
+
+	refused []VPCPlan // parts that are not carried out while others are
+	refusal error     // why
 }
 
 // Empty tells that nothing would change.
@@ -138,6 +141,7 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	if err := e.checkGuests(ctx, d); err != nil {
 		return nil, err
 	}
+	d.mentionDamage()
 	if err := invalid(sortedDiagnostics(d.found)); err != nil {
 		return nil, err
 	}
@@ -157,6 +161,9 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		}
 	}
 	d.checkCapacity(p)
+	if err := e.spare(d, p, touched); err != nil {
+		return nil, err
+	}
 	if err := invalid(sortedDiagnostics(d.found)); err != nil {
 		return nil, err
 	}
@@ -251,7 +258,12 @@ func (d *desire) touched() (map[string][]*change, error) {
 	d.now = w.context(w.resources)
 	seen := map[model.ID]bool{}
 	structural := map[string]bool{}
+	adopt := func(*change) {}
+	if len(w.unread) > 0 {
+		adopt = w.adopter()
+	}
 	add := func(c *change) {
+		adopt(c)
 		seen[c.id] = true
 		out[vpcOf(c.id)] = append(out[vpcOf(c.id)], c)
 		if c.id.Kind != model.KindAttachment {

@@ -141,7 +141,7 @@ func policyOf(vpc string, resources []*model.Resource) (*reach.Policy, error) {
 	case err == nil:
 		return p, nil
 	case !errors.As(err, &missing):
-		return nil, &DamagedError{vpc, err}
+		return nil, &DamagedError{VPC: vpc, Err: err}
 	}
 	user := &model.Resource{Kind: missing.User.Kind, Metadata: model.Metadata{Name: missing.User.Name, VPC: vpc}}
 	return nil, &InvalidError{model.Diagnostics{user.Fault("", fmt.Sprintf("%s is not there, which it needs: its rows are gone, or can't be read", missing.ID),
@@ -216,7 +216,7 @@ func (d *desire) reckon(part *VPCPlan) {
 		part.ReachSkipped = fmt.Sprintf("what is stored can't be read: %s", err)
 		return
 	}
-	after, err := d.policy(part.VPC, func(id model.ID) *model.Resource { return d.resources[id] })
+	after, err := d.policy(part.VPC, d.planned)
 	if err != nil {
 		part.ReachSkipped = err.Error()
 		return
@@ -258,26 +258,10 @@ func (d *desire) policy(vpc string, find func(model.ID) *model.Resource) (*reach
 	if find(model.ID{Kind: model.KindVPC, Name: vpc}) == nil {
 		return nil, nil
 	}
-	var resources []*model.Resource
-	for _, r := range d.everything() {
-		if r = find(r.ID()); r != nil && (r.Kind != model.KindAttachment || len(allowed(r)) > 0) {
-			resources = append(resources, r)
-		}
-	}
-	return reach.New(vpc, resources)
-}
-
-// everything is one of each resource that was or will be there.
-func (d *desire) everything() []*model.Resource {
-	all := sorted(d.resources)
-	for _, list := range [][]*model.Resource{d.removed, d.world.lost} {
-		for _, r := range list {
-			if d.resources[r.ID()] == nil {
-				all = append(all, r)
-			}
-		}
-	}
-	return all
+	resources := slices.DeleteFunc(d.of(vpc, find), func(r *model.Resource) bool {
+		return r.Kind == model.KindAttachment && len(allowed(r)) == 0
+	})
+	return reach.New(vpc, inOrder(resources))
 }
 
 // Confirm refuses a plan that opens anything which nobody has named: an

@@ -222,7 +222,7 @@ func (t *tracing) load(ctx context.Context, set *model.Set) error {
 		}
 	}
 	if t.network, err = trace.NewNetwork(t.state); err != nil {
-		return &DamagedError{t.vpc, fmt.Errorf("tracing: %w", err)}
+		return &DamagedError{VPC: t.vpc, Err: fmt.Errorf("tracing: %w", err)}
 	}
 	return nil
 }

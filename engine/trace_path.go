@@ -119,7 +119,7 @@ func (t *tracing) path(s, d host, h traffic.Packet) (TracePath, error) {
 	var err error
 	p.frame = t.frame(s, d, h)
 	if p.verdict, err = t.network.Walk(trace.Endpoint{Port: p.frame.Inport}, p.frame); err != nil {
-		return p, &DamagedError{t.vpc, fmt.Errorf("tracing: %w", err)}
+		return p, &DamagedError{VPC: t.vpc, Err: fmt.Errorf("tracing: %w", err)}
 	}
 	p.Outcome, p.Reason = p.verdict.Outcome, p.verdict.Reason
 	beyond := d.tier == "" && p.Outcome == trace.NoRoute

@@ -53,7 +53,7 @@ func (t *tracing) answered(h host, there, back string, v trace.Verdict, reply ma
 	}
 	judged, err := t.network.Walk(trace.Endpoint{Port: reply.Inport}, reply)
 	if err != nil {
-		return TraceHop{}, &DamagedError{t.vpc, fmt.Errorf("tracing the reply: %w", err)}
+		return TraceHop{}, &DamagedError{VPC: t.vpc, Err: fmt.Errorf("tracing the reply: %w", err)}
 	}
 	if hop, ok := t.judged(h, back, judged); ok {
 		return hop, nil

@@ -45,12 +45,6 @@ type world struct {
 	mirror *Mirror
 }
 
-// unreadable is a row whose stored spec can't be read.
-type unreadable struct {
-	row nbdb.Row
-	err error
-}
-
 var ownedTables = [...]string{
 	nbdb.TableLogicalRouter, nbdb.TableLogicalRouterPort, nbdb.TableLogicalRouterPolicy,
 	nbdb.TableLogicalSwitch, nbdb.TableLogicalSwitchPort, nbdb.TableACL,
@@ -160,14 +154,14 @@ func readStored(r nbdb.Row) stored {
 // readPrincipal notes the resource that a row stores, if it stores one.
 func (w *world) readPrincipal(r nbdb.Row, s stored) {
 	if s.err != nil {
-		w.unread = append(w.unread, unreadable{r, s.err})
+		w.unread = append(w.unread, w.unreadable(r, s.err))
 	}
 	if s.resource == nil {
 		return
 	}
 	id := s.resource.ID()
 	if _, twice := w.resources[id]; twice {
-		w.unread = append(w.unread, unreadable{r, fmt.Errorf("a second row of %s", id)})
+		w.unread = append(w.unread, w.unreadable(r, fmt.Errorf("a second row of %s", id)))
 		return
 	}
 	w.resources[id] = s.resource
@@ -284,7 +278,8 @@ func (w *world) readOfferings() {
 		res, err := offering(w.owner, key, value)
 		switch {
 		case err != nil:
-			w.unread = append(w.unread, unreadable{w.global, err})
+			id := model.ID{Kind: model.KindVPCOffering, Name: strings.TrimPrefix(key, translate.KeyOfferingPrefix)}
+			w.unread = append(w.unread, unreadable{w.global, key, id, err})
 		case res != nil:
 			w.resources[res.ID()] = res
 		}
@@ -368,7 +363,7 @@ func (w *world) marked(r nbdb.Row, key string, id model.ID) bool {
 func fragment(r *model.Resource, c translate.Context) (nbdb.Fragment, error) {
 	f, err := translate.Fragment(r, c)
 	if err != nil {
-		return f, &DamagedError{vpcOf(r.ID()), err}
+		return f, &DamagedError{VPC: vpcOf(r.ID()), Err: err}
 	}
 	return f, nil
 }
@@ -384,9 +379,12 @@ func (w *world) ports(vpc, tier string) []nbdb.UUID {
 
 // sorted are resources by kind in the order of dependence, VPC and name.
 func sorted(set map[model.ID]*model.Resource) []*model.Resource {
-	out := slices.Collect(maps.Values(set))
-	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
-	return out
+	return inOrder(slices.Collect(maps.Values(set)))
+}
+
+func inOrder(list []*model.Resource) []*model.Resource {
+	slices.SortFunc(list, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
+	return list
 }
 
 func compareIDs(a, b model.ID) int {

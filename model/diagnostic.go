@@ -69,6 +69,7 @@ const (
 	CodeTaken       Code = "taken"       // somebody else has the name, address or MAC
 	CodeImmutable   Code = "immutable"   // the field can't be changed
 	CodeExpectation Code = "expectation" // an expectation that would not hold
+	CodeDamaged     Code = "damaged"     // a row that the change overwrites stores what can't be read
 	CodeLimit       Code = "limit"       // an offering's limit, OVN's, or a tier without a free address
 )
 

@@ -132,6 +132,53 @@ func TestFollowerIsNotLeader(t *testing.T) {
 	}
 }
 
+// A server that has lost its cluster goes on to answer reads: it is not believed,
+// also where it is the only one that was named.
+func TestMemberWithoutItsCluster(t *testing.T) {
+	servers := startCluster(t)
+	leader := leaderOf(t, servers)
+	commit(t, dial(t, Options{Remotes: leader.remote()}), Diff(Fragment{}, counting(1)))
+	var alone *server
+	for _, s := range servers {
+		if s != leader {
+			alone = s
+		}
+	}
+	before := dial(t, Options{Remotes: alone.remote()})
+	look := func(c *Client) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := c.Read(ctx, Query{Table: TableLogicalSwitch})
+		return err
+	}
+	require.NoError(t, look(before))
+	signal := func(s syscall.Signal) {
+		for _, other := range servers {
+			if other != alone {
+				require.NoError(t, other.cmd.Process.Signal(s))
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	// It finds out within some elections' time.
+	require.Eventually(t, func() bool { return look(before) != nil }, time.Minute, 50*time.Millisecond)
+	require.ErrorContains(t, look(before), errNoCluster.Error())
+	require.ErrorContains(t, look(dialer(t, alone.remote())), errNoCluster.Error())
+
+	signal(syscall.SIGCONT)
+	for _, c := range []*Client{before, dialer(t, alone.remote())} {
+		require.Eventually(t, func() bool { return look(c) == nil }, time.Minute, 50*time.Millisecond)
+	}
+}
+
+// dialer is a client that connects when it is first used.
+func dialer(t *testing.T, remote string) *Client {
+	c, err := New(Options{Remotes: remote})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
 // A leader that loses its cluster answers nothing that was asked of it before:
 // calls end all the same, by what it says of itself.
 func TestCallsEndWithTheLead(t *testing.T) {

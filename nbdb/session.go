@@ -20,7 +20,8 @@ var (
 )
 
 // session is a connection to one server of a database. It ends when the server
-// closes it or, where only the leader will do, is the leader no more.
+// closes it, has lost its cluster or, where only the leader will do, is the leader
+// no more.
 //
 // It is not libovsdb's client since a connection that breaks while that one is
 // at the end of Connect brings the program down: the goroutine that cleans up
@@ -67,7 +68,8 @@ func (s *session) begin(ctx context.Context, conn net.Conn, leaderOnly bool) err
 	if err := s.call(ctx, "get_schema", []any{s.database}, &s.schema.db); err != nil {
 		return err
 	}
-	if !leaderOnly {
+	// One that has lost its cluster goes on to answer from what it has.
+	if !leaderOnly && !slices.Contains(names, serverDatabase) {
 		return nil
 	}
 	return s.call(ctx, "monitor_cond", []any{serverDatabase, monitorOfServer, membershipRequest(s.database)}, server)

@@ -238,7 +238,11 @@ func (s *Server) applyPlan(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.engine.ApplyPlan(c, &p, engine.WaitNone)
+	e := s.engine
+	if c.flag("repair") {
+		e = e.Repairing()
+	}
+	result, err := e.ApplyPlan(c, &p, engine.WaitNone)
 	if err != nil && problemOf(err).Status == http.StatusInternalServerError {
 		// What the database does not take is a fault of the plan, which may have
 		// been written by anybody.

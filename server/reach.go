@@ -95,9 +95,9 @@ func (c *exchange) openings() ([]reach.Opening, error) {
 	return named, nil
 }
 
-// gateParams say what a change may break and open.
+// gateParams say what a change may break, overwrite and open.
 func gateParams() []*huma.Param {
-	return append(breakParams(),
+	return append(breakParams(), query("repair", "overwrite rows whose stored spec is damaged, instead of a 409", flag()),
 		query("confirmOpens", "refuse a change that opens traffic between tiers which allowOpen doesn't name", flag()),
 		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()))
 }
@@ -115,6 +115,9 @@ func (c *exchange) gated(e *engine.Engine) (*engine.Engine, error) {
 	}
 	if c.flag("overrideExpectations") {
 		e = e.Overriding()
+	}
+	if c.flag("repair") {
+		e = e.Repairing()
 	}
 	if c.flag("confirmOpens") {
 		e = e.Confirming(named)

@@ -10,10 +10,7 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
-func (a *app) applyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "apply {-f FILE | --plan FILE}", Short: "Bring the database to what specs say",
-		Long: `Bring the database to what specs say: one transaction per VPC, all or nothing.
+const applyLong = `Bring the database to what specs say: one transaction per VPC, all or nothing.
 Applying again what is there already changes nothing.
 
 With --prune, what an earlier apply of the same --manager brought into the VPCs
@@ -28,12 +25,22 @@ A change after which an expectation of the VPC holds no more is refused (exit 3)
 and so is a new expectation that doesn't hold. --override-expectations lets it
 pass, and notes with the VPC who did so, when, and with which expectations.
 
+A change that would overwrite a row of ours whose stored spec is damaged is refused
+(exit 1), and the row named: nothing of that VPC is written, other VPCs of the input
+go on. --repair overwrites the row; "ovn-vpc drift --repair" restores what has a
+second copy.
+
 With --confirm-within, what changes of the structure of VPCs (all but attachments)
 is taken back unless "ovn-vpc confirm" comes within that time. The command waits
 for it: exit 0 when it has come, exit 1 when the change was taken back. SIGINT and
 SIGTERM take it back at once. If the command is killed, a server on the database
 takes it back in time, or else the next command that changes the VPC. Until it is
-confirmed, other changes of the VPC's structure are refused (exit 4).`,
+confirmed, other changes of the VPC's structure are refused (exit 4).`
+
+func (a *app) applyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "apply {-f FILE | --plan FILE}", Short: "Bring the database to what specs say",
+		Long: applyLong,
 		Example: `  ovn-vpc apply -f examples/three-tier/
   ovn-vpc apply -f shop/ --prune --wait sb      # return when ovn-northd has it
   ovn-vpc get tiers -o json | ovn-vpc apply -f -
@@ -45,6 +52,7 @@ confirmed, other changes of the VPC's structure are refused (exit 4).`,
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
+	cmd.Flags().BoolVar(&a.flags.repair, "repair", false, "overwrite rows whose stored spec is damaged")
 	opens := a.gateFlags(cmd)
 	cmd.Flags().Var((*confirmTime)(&a.flags.within), "confirm-within", "take the change back unless it is confirmed within this time, such as 60s (default: it stays)")
 	complete(cmd, "confirm-within", cobra.NoFileCompletions)

@@ -17,6 +17,7 @@ type globalFlags struct {
 	nb, sb                   string
 	owner, manager           string
 	override                 bool          // expectations
+	repair                   bool          // rows whose stored spec is damaged
 	within                   time.Duration // of apply: in which it has to be confirmed
 	timeout                  time.Duration
 	verbose                  int

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// unreadable is a row whose stored spec can't be read, or with a key an entry in
+// its external_ids.
+type unreadable struct {
+	row nbdb.Row
+	key string
+	id  model.ID // whose it is, where that is known
+	err error
+}
+
+// unreadable notes that a row's spec can't be read.
+func (w *world) unreadable(r nbdb.Row, err error) unreadable {
+	id, _ := w.resourceOf(r)
+	return unreadable{row: r, id: id, err: err}
+}
+
+// adopter gives changes the unreadable rows that stand in their place: a row of the
+// same UUID, or a port of the same name. The key of a port tells an address alone.
+func (w *world) adopter() func(*change) {
+	rows := map[string]nbdb.Row{}
+	for _, u := range w.unread {
+		if u.key != "" {
+			continue
+		}
+		rows[string(u.row.ID())] = u.row
+		if port, ok := u.row.(*nbdb.LogicalSwitchPort); ok {
+			rows[port.Name] = port
+		}
+	}
+	return func(c *change) {
+		for _, want := range c.want.Rows {
+			names := []string{string(want.ID())}
+			if port, ok := want.(*nbdb.LogicalSwitchPort); ok {
+				names = append(names, port.Name)
+			}
+			for _, name := range names {
+				r := rows[name]
+				if r != nil && !slices.ContainsFunc(c.have.Rows, func(x nbdb.Row) bool { return x.ID() == r.ID() }) {
+					c.have.Rows = append(slices.Clip(c.have.Rows), r)
+					c.have.Edges = append(slices.Clip(c.have.Edges), w.edges(r)...)
+				}
+			}
+		}
+	}
+}
+
+// spot is what a plan changes of it.
+type spot struct {
+	row nbdb.UUID
+	key string
+}
+
+func (u unreadable) spot() spot { return spot{u.row.ID(), u.key} }
+
+// resource stands for the one that it should store.
+func (u unreadable) resource() *model.Resource {
+	return &model.Resource{Kind: u.id.Kind, Metadata: model.Metadata{VPC: u.id.VPC, Name: u.id.Name}}
+}
+
+// problem names the row, which tells more than the resource.
+func (u unreadable) problem() string {
+	what := cmp.Or(u.row.IDs()[translate.KeyKey], string(u.row.ID()))
+	return fmt.Sprintf("the spec stored in %s %s can't be read: %s", u.row.Table(), what, u.err)
+}
+
+const repairDamage = "drift --repair restores it where there is a second copy, apply --repair (?repair=true) overwrites it"
+
+// DamagedError says that what is stored of a VPC does not fit together, or can't
+// be read: Drift tells more.
+type DamagedError struct {
+	VPC string // "": offerings
+	Err error
+	// Overwritten tells of what a change would overwrite, where that is why it was
+	// refused.
+	Overwritten model.Diagnostics
+}
+
+func (e *DamagedError) Error() string {
+	whose := "VPC " + e.VPC
+	if e.VPC == "" {
+		whose = "offerings"
+	}
+	return fmt.Sprintf("what is stored of %s is damaged (drift tells more): %s", whose, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// damaged is the error for diagnostics that tell of what would be overwritten, nil
+// where none does.
+func damaged(found model.Diagnostics) error {
+	e := &DamagedError{}
+	var errs []error
+	for _, x := range found {
+		if x.Code != model.CodeDamaged {
+			continue
+		}
+		if id, ok := model.ParseID(x.Resource); ok {
+			e.VPC = vpcOf(id)
+		}
+		x.Severity = model.LevelError
+		e.Overwritten = append(e.Overwritten, x)
+		errs = append(errs, fmt.Errorf("%s: %s (%s)", x.Resource, x.Problem, x.Fix))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	e.Err = errors.Join(errs...)
+	return e
+}
+
+// spare refuses a plan that overwrites what can't be read, unless that is wanted:
+// what stands there may still be of use to somebody. Of an apply the parts for other
+// VPCs stay. A plan that is only shown warns of it.
+func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
+	if len(d.world.unread) == 0 || d.judging == judgeNever || e.RepairDamaged {
+		return nil
+	}
+	changed, owners := d.overwritten(p), map[nbdb.UUID]model.ID{}
+	for _, changes := range touched {
+		for _, c := range changes {
+			for _, r := range c.have.Rows {
+				owners[r.ID()] = c.id
+			}
+		}
+	}
+	for _, u := range d.world.unread {
+		if !changed[u.spot()] {
+			continue
+		}
+		if u.id == (model.ID{}) {
+			u.id = owners[u.row.ID()]
+		}
+		r := cmp.Or(d.resources[u.id], u.resource())
+		d.found = append(d.found, r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged))
+	}
+	if d.judging == judgeMildly {
+		return nil
+	}
+	err := damaged(d.found)
+	if err == nil {
+		return nil
+	}
+	return d.refuse(p, err)
+}
+
+// refuse takes the parts for damaged VPCs out of the plan of an apply. Where none is
+// left, or the offerings, which others rely on, are among them, all of it is refused.
+func (d *desire) refuse(p *Plan, err error) error {
+	hit := map[string]bool{}
+	for _, x := range d.found {
+		if id, ok := model.ParseID(x.Resource); ok && x.Code == model.CodeDamaged {
+			hit[vpcOf(id)] = true
+		}
+	}
+	d.found = slices.DeleteFunc(d.found, func(x model.Diagnostic) bool { return x.Code == model.CodeDamaged }) // the error says so
+	if d.through != "" || hit[""] {
+		return err
+	}
+	var kept []VPCPlan
+	for _, part := range p.VPCs {
+		if hit[part.VPC] {
+			p.refused = append(p.refused, part)
+		} else {
+			kept = append(kept, part)
+		}
+	}
+	if len(kept) == 0 {
+		return err
+	}
+	p.VPCs, p.refusal = kept, err
+	return nil
+}
+
+// mentionDamage adds to faults what may be behind them: that something can't be
+// read, and so counts as not being there.
+func (d *desire) mentionDamage() {
+	if !d.found.HasErrors() {
+		return
+	}
+	for _, u := range d.world.unread {
+		if u.id != (model.ID{}) && d.resources[u.id] == nil {
+			d.found = append(d.found, u.resource().Warning("", u.problem(), "see ovn-vpc drift"))
+		}
+	}
+}
+
+// undamaged refuses a plan that was made knowing that it overwrites what can't be
+// read, unless that is wanted.
+func (e *Engine) undamaged(p *Plan) error {
+	if e.RepairDamaged {
+		return nil
+	}
+	return damaged(p.Diagnostics)
+}
+
+// overwritten is what a plan changes, but for what the wish removes by name.
+func (d *desire) overwritten(p *Plan) map[spot]bool {
+	gone := map[nbdb.UUID]bool{}
+	for _, r := range d.removed {
+		for _, row := range d.world.rows[r.ID()] {
+			gone[row.ID()] = !d.prune
+		}
+	}
+	changed := map[spot]bool{}
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				changed[spot{r.UUID, ""}] = !gone[r.UUID]
+			}
+			for _, x := range tx.Entries {
+				changed[spot{x.Row, x.Key}] = true
+			}
+		}
+	}
+	return changed
+}

@@ -1,0 +1,34 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/lab"
+)
+
+// A row whose stored spec can't be read is overwritten by no call that doesn't ask
+// for it; calls that don't touch it go on.
+func TestDamageIsNotOverwritten(t *testing.T) {
+	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+	f.shop()
+	const path, web = "/v1/vpcs/shop/attachments/", `{"spec": {"tier": "web"}}`
+	f.call("PUT", path+"web-1", web).is(201)
+	f.call("PUT", path+"web-2", web).is(201)
+	for _, name := range []string{"web-1", "web-2"} {
+		_, err := f.sandbox.NBCtl(t.Context(), "set", "Logical_Switch_Port", "shop/"+name, `external_ids:"ovn-vpc:spec"=nonsense`)
+		require.NoError(t, err)
+	}
+	document := `{"apiVersion": "ovn-vpc/v1", "kind": "Attachment", "metadata": {"name": "web-1", "vpc": "shop"}, "spec": {"tier": "web"}}`
+	for _, refused := range []reply{f.call("PUT", path+"web-1", web), f.call("POST", "/v1/apply", document)} {
+		p := refused.problem(409, "damaged")
+		require.Contains(t, p.Detail, "Attachment shop/web-1: the spec stored in Logical_Switch_Port address/shop/10.")
+		require.NotContains(t, p.Detail, "web-2")
+	}
+	f.call("PUT", path+"web-3", web).is(201)
+	f.call("PUT", path+"web-1?repair=true", web).is(201)
+	f.call("POST", "/v1/apply?repair=true", document).is(200)
+	f.call("POST", "/v1/drift/repair", "").is(200)
+	f.call("PUT", path+"web-2", web).is(200)
+}

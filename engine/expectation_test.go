@@ -58,6 +58,28 @@ func TestExpectationIsStored(t *testing.T) {
 	require.Empty(t, f.nbctl("list", "Logical_Router"))
 }
 
+// What an expectation names by its name alone is in use too, and an attachment of
+// that name doesn't come in for a tier.
+func TestExpectationKeepsWhatItNames(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + att("shop", "app-1", "app") + tier("shop", "both", "10.0.3.0/24") + att("shop", "both", "app") +
+		expectation("shop", "one", "from: app-1, to: db, traffic: tcp/5432, expect: allow") +
+		expectation("shop", "two", "from: outside, to: both, expect: deny"))
+	before := f.dump()
+	for id, user := range map[model.ID]string{
+		{Kind: model.KindAttachment, VPC: "shop", Name: "app-1"}: "Expectation shop/one",
+		{Kind: model.KindTier, VPC: "shop", Name: "both"}:        "Expectation shop/two",
+	} {
+		_, err := f.Delete(f.ctx, []model.ID{id}, false, engine.WaitNone)
+		require.ErrorContains(t, err, "it is in use by "+user)
+		edited := f.edit(engine.Edit{ID: id, Change: func(*model.Resource) (*model.Resource, error) { return nil, nil }})
+		require.ErrorContains(t, edited[0].Err, "it is in use by "+user)
+	}
+	require.Equal(t, before, f.dump(), "it has written something")
+	_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "both"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+}
+
 // What somebody has damaged is told of, and mended by applying it again.
 func TestDamagedExpectation(t *testing.T) {
 	f := newFixture(t, false)

@@ -10,7 +10,8 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
-// readExpectations reads what the routers store beside their VPCs.
+// readExpectations reads what the routers store beside their VPCs, then the
+// second copies of what somebody has removed or damaged there.
 func (w *world) readExpectations(owned []nbdb.Row) {
 	for _, r := range owned {
 		router, ok := r.(*nbdb.LogicalRouter)
@@ -18,7 +19,7 @@ func (w *world) readExpectations(owned []nbdb.Row) {
 			continue
 		}
 		for key, value := range router.ExternalIDs {
-			res, err := expectation(w.owner, router, key, value)
+			_, res, err := expectation(w.owner, router, key, value)
 			switch {
 			case err != nil:
 				w.unread = append(w.unread, unreadable{router, err})
@@ -27,31 +28,47 @@ func (w *world) readExpectations(owned []nbdb.Row) {
 			}
 		}
 	}
+	for _, r := range owned {
+		home, ok := r.(*nbdb.PortGroup)
+		if !ok || home.UUID != translate.HistoryUUID(w.owner, home.ExternalIDs[translate.KeyVPC]) {
+			continue
+		}
+		for key, value := range home.ExternalIDs {
+			id, res, _ := expectation(w.owner, home, key, value)
+			if id == (model.ID{}) {
+				continue
+			}
+			w.copies[id] = []nbdb.Entry{{Table: nbdb.TablePortGroup, Row: home.UUID, Key: key, Value: value}}
+			if res != nil && w.resources[id] == nil {
+				w.lost = append(w.lost, res)
+			}
+		}
+	}
 }
 
-// expectation is the one that an entry of a VPC's router stores, nil if it is
-// none.
-func expectation(owner string, router nbdb.Row, key, value string) (*model.Resource, error) {
+// expectation is the one that an entry of one of its VPC's rows is for, which is
+// none for the zero ID, and what it stores.
+func expectation(owner string, row nbdb.Row, key, value string) (id model.ID, r *model.Resource, err error) {
 	name, ok := strings.CutPrefix(key, translate.KeyExpectationPrefix)
 	if !ok {
-		return nil, nil
+		return model.ID{}, nil, nil
 	}
-	return entry(model.ID{Kind: model.KindExpectation, VPC: router.IDs()[translate.KeyVPC], Name: name}, owner, key, value)
+	id = model.ID{Kind: model.KindExpectation, VPC: row.IDs()[translate.KeyVPC], Name: name}
+	r, err = entry(id, owner, key, value)
+	return id, r, err
 }
 
-// expectation are the entries in which an expectation is stored, one that can't
+// expectation are the entries in which an expectation is stored, those that can't
 // be read too.
 func (w *world) expectation(id model.ID) []nbdb.Entry {
-	router := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, id.VPC))
+	entries := slices.Clone(w.copies[id])
 	key := translate.KeyExpectationPrefix + id.Name
-	if router == nil {
-		return nil
+	if router := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, id.VPC)); router != nil {
+		if value, ok := router.ExternalIDs[key]; ok {
+			entries = append(entries, nbdb.Entry{Table: nbdb.TableLogicalRouter, Row: router.UUID, Key: key, Value: value})
+		}
 	}
-	value, ok := router.ExternalIDs[key]
-	if !ok {
-		return nil
-	}
-	return []nbdb.Entry{{Table: nbdb.TableLogicalRouter, Row: router.UUID, Key: key, Value: value}}
+	return entries
 }
 
 // expectation relies on the tiers and attachments that an expectation names.

@@ -88,11 +88,45 @@ func TestDamagedExpectation(t *testing.T) {
 	f.nbctl("set", "Logical_Router", "shop", `external_ids:ovn-vpc-expectation\:closed="{}x"`)
 	r, err := f.Drift(f.ctx, "shop", false, engine.WaitNone)
 	require.NoError(t, err)
-	require.Len(t, r.Faults, 1)
+	require.Len(t, r.Faults, 2)
 	require.Equal(t, engine.DriftUnreadable, r.Faults[0].Kind)
 	require.Contains(t, r.Faults[0].Problem, "external_ids:ovn-vpc-expectation:closed: ")
+	require.Equal(t, engine.DriftChanged, r.Faults[1].Kind)
 	f.apply(all)
 	f.noDrift()
+}
+
+// What is gone from the router, or with it, is brought back from its second copy.
+func TestLostExpectationsAreRestored(t *testing.T) {
+	const key, home = `ovn-vpc-expectation\:closed`, "ovnvpc.shop.default_deny"
+	f := newFixture(t, false)
+	f.apply(guarded() + att("shop", "db-1", "db") + expectation("shop", "closed", "from: outside, to: db-1, expect: deny") +
+		expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow"))
+	whole := f.dump()
+	for name, damage := range map[string][]string{
+		"the router":     {"lr-del", "shop"},
+		"the entry":      {"remove", "Logical_Router", "shop", "external_ids", key},
+		"its value":      {"set", "Logical_Router", "shop", "external_ids:" + key + "={}x"},
+		"the copy":       {"remove", "Port_Group", home, "external_ids", key},
+		"a copy's value": {"set", "Port_Group", home, "external_ids:" + key + "={}x"},
+	} {
+		f.nbctl(damage...)
+		r, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+		require.NoError(t, err, name)
+		require.NotEmpty(t, r.Faults, name)
+		require.True(t, r.Repaired, name)
+		require.Equal(t, whole, f.dump(), name)
+	}
+	require.Equal(t, map[string]string{"shop/closed": "", "shop/served": ""}, f.verify(nil, ""))
+
+	// Nothing is said of expectations while one is missing, and it goes with what it names.
+	f.nbctl("remove", "Logical_Router", "shop", "external_ids", key)
+	_, err := f.Verify(f.ctx, nil, "shop")
+	require.ErrorContains(t, err, "Expectation shop/closed: somebody has removed its rows")
+	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "db-1"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+	require.Equal(t, map[string]string{"shop/served": ""}, f.verify(nil, ""))
 }
 
 func (f *fixture) verify(set *model.Set, vpc string) map[string]string {

@@ -45,8 +45,9 @@ const (
 	KeyAttachmentPrefix = "ovn-vpc-attachment:"
 	// KeyOfferingPrefix and the name: an offering, in NB_Global.
 	KeyOfferingPrefix = nbdb.KeyPrefix + "offering/"
-	// KeyExpectationPrefix and the name: an expectation, at its VPC's router. The
-	// key is the expectation's, not the router's own.
+	// KeyExpectationPrefix and the name: an expectation, at its VPC's router, and a
+	// second copy at the row HistoryUUID. The keys are the expectation's, not those
+	// rows' own.
 	KeyExpectationPrefix = "ovn-vpc-expectation:"
 	// KeyHistoryPrefix and a number: a change of a VPC's structure
 	// (engine.HistoryEntry), at the row HistoryUUID. The key is no part of the

@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -83,6 +84,64 @@ func (g *guarder) expectation(c *change) {
 			g.digest(r.ID())
 		}
 	}
+}
+
+// expectations relies on the VPC having those that were read: on the note that
+// changes with them, or where none has been written yet on the router's keys.
+func (g *guarder) expectations() {
+	owner := g.desire.world.owner
+	switch note := g.notes[translate.NoteExpected]; {
+	case note != nil:
+		g.add("expectations", nbdb.Guard{Table: nbdb.TablePortGroup, Row: translate.HistoryUUID(owner, g.vpc),
+			Includes: map[string]string{translate.NoteExpected: *note}})
+	case g.router != nil:
+		g.add("expectations", nbdb.Guard{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(owner, g.vpc),
+			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
+	}
+}
+
+// concernsItself tells whether a change of an attachment that was there concerns
+// an expectation that names it: there may be one by now.
+func concernsItself(c *change) bool {
+	switch {
+	case c.id.Kind != model.KindAttachment || c.before == nil:
+		return false
+	case c.after == nil:
+		return true
+	}
+	was, is := c.before.Spec.(*model.AttachmentSpec), c.after.Spec.(*model.AttachmentSpec)
+	return was.Enabled != is.Enabled || !slices.Equal(was.Addresses, is.Addresses)
+}
+
+// overtake overtakes with expectations what was planned without them, and what
+// relies on the addresses that attachments may use with a change of these.
+func (g *guarder) overtake(changes []*change) {
+	if g.desire.world.historyHome(g.vpc) == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {
+		return
+	}
+	expected, relies, adds := false, false, false
+	for _, c := range changes {
+		expected = expected || c.id.Kind == model.KindExpectation
+		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil
+		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after))
+	}
+	if expected {
+		g.move(translate.NoteExpected, false)
+	}
+	if relies || adds {
+		g.move(translate.NoteAllowed, !relies)
+	}
+}
+
+// move gives a note at the row HistoryUUID a new value, with over whatever it is
+// by now.
+func (g *guarder) move(note string, over bool) {
+	fresh := strconv.FormatUint(g.engine.Rand(), 36)
+	c := nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: translate.HistoryUUID(g.desire.world.owner, g.vpc), Key: note, New: &fresh, Over: over}
+	if !over {
+		c.Old = g.notes[note]
+	}
+	g.tx.Entries = append(g.tx.Entries, c)
 }
 
 // followRouter is what a transaction makes of the keys of the VPC's router.

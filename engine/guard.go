@@ -23,9 +23,10 @@ type guarder struct {
 
 	freed map[string]map[netip.Addr]int64 // a tier's tombstones
 
-	reckoned bool              // the plan tells what it opens
-	gated    bool              // it may break expectations
-	router   map[string]string // the external_ids of the VPC's router, where they are stored; nil if there is none
+	reckoned bool               // the plan tells what it opens
+	gated    bool               // it may break expectations
+	router   map[string]string  // the external_ids of the VPC's router, where they are stored; nil if there is none
+	notes    map[string]*string // at the row HistoryUUID
 
 	tx    *nbdb.Plan
 	seen  map[string]bool
@@ -34,7 +35,8 @@ type guarder struct {
 
 func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	g := &guarder{engine: e, desire: d, vpc: vpc, digests: maps.Clone(d.world.digests),
-		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{}, freed: map[string]map[netip.Addr]int64{}}
+		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[string]string{},
+		freed: map[string]map[netip.Addr]int64{}, notes: map[string]*string{}}
 	for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
 		g.ports[sw.UUID] = sw.Ports
 	}
@@ -47,6 +49,11 @@ func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	for _, pg := range nbdb.All[*nbdb.PortGroup](d.world.state) {
 		if epoch, ok := pg.ExternalIDs[translate.NoteEpoch]; ok {
 			g.epochs[string(pg.UUID)] = epoch
+		}
+		for _, key := range []string{translate.NoteExpected, translate.NoteAllowed} {
+			if note, ok := pg.ExternalIDs[key]; ok && pg.UUID == translate.HistoryUUID(e.Owner, vpc) {
+				g.notes[key] = &note
+			}
 		}
 	}
 	return g
@@ -83,10 +90,10 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	if g.reckoned {
 		g.policy()
 	}
-	if g.gated && g.router != nil {
-		g.add("expectations", nbdb.Guard{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(g.desire.world.owner, g.vpc),
-			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
+	if g.gated || slices.ContainsFunc(changes, concernsItself) {
+		g.expectations()
 	}
+	g.overtake(changes)
 	g.limits(changes)
 	g.advance(changes)
 }
@@ -405,8 +412,11 @@ func (g *guarder) advance(changes []*change) {
 	}
 	g.followRouter()
 	for _, x := range g.tx.Entries {
-		if x.Key == translate.NoteEpoch && x.New != nil {
+		switch {
+		case x.Key == translate.NoteEpoch && x.New != nil:
 			g.epochs[string(x.Row)] = *x.New
+		case x.Key == translate.NoteExpected || x.Key == translate.NoteAllowed:
+			g.notes[x.Key] = x.New
 		}
 	}
 }

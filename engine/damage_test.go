@@ -31,7 +31,7 @@ func damages() map[string]damage {
 		"of another resource":     {[]string{"set", "Logical_Switch", "v/a", key("spec") + `="{\"metadata\":{\"name\":\"b\",\"vpc\":\"v\"},\"spec\":{\"cidrs\":[\"10.0.1.0/24\"]}}"`}, "Tier v/a", "it is of Tier v/b, in a row of Tier v/a", false},
 		"of another kind":         {[]string{"set", "Port_Group", "ovnvpc.v.a", key("spec") + `="{\"metadata\":{\"name\":\"a\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\"}}"`}, "ACL v/a", "tier", true},
 		"an offering, ours":       {[]string{"set", "NB_Global", ".", key("offering/small") + `="{\"owner\":\"default\",\"stored\":{\"metadata\":{\"name\":\"small\"},\"spec\":{\"limits\":{\"tiers\":-1}}}}"`}, "VPCOffering small", "external_ids:ovn-vpc:offering/small", true},
-		"an expectation":          {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, "Expectation v/e", "external_ids:ovn-vpc-expectation:e", true},
+		"an expectation":          {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, "Expectation v/e", "external_ids:ovn-vpc-expectation:e", false},
 	}
 }
 

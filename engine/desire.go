@@ -150,11 +150,11 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 	if cascade {
 		d.forgetTiers(gone)
 	}
-	users = model.Users(sorted(d.resources))
 	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
 		stored := d.world.before(id)
 		d.removed = append(d.removed, stored)
-		if left := users[id]; len(left) > 0 {
+		left := slices.DeleteFunc(users[id], func(user model.ID) bool { return d.resources[user] == nil || cascade && names(user, id) })
+		if len(left) > 0 {
 			d.found = append(d.found, fault(stored, "it is in use by %s",
 				"delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse))
 		}

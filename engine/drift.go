@@ -207,10 +207,12 @@ func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 			add(r)
 		}
 	}
-	for _, entries := range w.copies {
-		have.Entries = append(have.Entries, entries...)
+	for id, entries := range w.copies {
+		if id.Kind == model.KindAttachment || f.desire.resources[id] == nil {
+			have.Entries = append(have.Entries, entries...)
+		}
 	}
-	for id := range w.resources {
+	for id := range f.desire.resources {
 		if id.Kind == model.KindVPCOffering || id.Kind == model.KindExpectation {
 			have.Entries = append(have.Entries, w.have(id).Entries...)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
@@ -31,16 +32,26 @@ func (o *overtaken) Commit(ctx context.Context, p nbdb.Plan, bump bool) (int, er
 func TestExpectationsOvertaken(t *testing.T) {
 	closed := expectation("shop", "closed", "from: outside, to: db, expect: deny")
 	served := expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow")
+	named := expectation("shop", "named", "from: app-1, to: db, traffic: tcp/5432, expect: allow")
 	leak := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432]}")
+	vpn := document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]")
+	fits := document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [10.0.1.128/25]")
+	more := document("Attachment", "shop", "app-1", "tier: app, allowedAddresses: [192.0.2.0/24]")
+	off := document("Attachment", "shop", "app-1", "tier: app, enabled: false")
 	for name, c := range map[string]struct{ there, slow, fast string }{
 		"the first expectation comes before its breach":   {"", leak, closed},
 		"another expectation comes before its breach":     {served, leak, closed},
 		"the breach comes before the expectation":         {"", closed, leak},
-		"an attachment brings addresses that are stopped": {"", document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]"), served},
+		"an attachment brings addresses that are stopped": {"", vpn, served},
+		"addresses that are stopped come before":          {"", served, vpn},
+		"further ones do":                                 {fits, served, more},
+		"the one that is named gets further addresses":    {closed, more, named},
+		"the one that is named is disabled":               {"", off, named},
+		"the one that is to be named is disabled":         {"", named, off},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, false)
-			f.apply(guarded() + c.there)
+			f.apply(guarded() + att("shop", "app-1", "app") + c.there)
 			fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
 			store := &overtaken{Store: slow.NB, comes: func() { fast.apply(c.fast) }}
 			slow.NB = store
@@ -50,6 +61,46 @@ func TestExpectationsOvertaken(t *testing.T) {
 			f.noDrift()
 		})
 	}
+}
+
+// What an expectation has come to name meanwhile isn't deleted any more.
+func TestDeletionsOvertakenByExpectations(t *testing.T) {
+	for name, remove := range map[string]func(*fixture, model.ID) error{
+		"by a command": func(f *fixture, id model.ID) error {
+			_, err := f.Delete(f.ctx, []model.ID{id}, false, engine.WaitNone)
+			return err
+		},
+		"by an edit": func(f *fixture, id model.ID) error {
+			return f.edit(engine.Edit{ID: id, Change: func(*model.Resource) (*model.Resource, error) { return nil, nil }})[0].Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(guarded() + att("shop", "app-1", "app"))
+			fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+			store := &overtaken{Store: slow.NB, comes: func() {
+				fast.apply(expectation("shop", "named", "from: app-1, to: db, traffic: tcp/5432, expect: allow"))
+			}}
+			slow.NB = store
+			require.ErrorContains(t, remove(slow, model.ID{Kind: model.KindAttachment, VPC: "shop", Name: "app-1"}), "it is in use by Expectation shop/named")
+			require.Equal(t, 1, store.commits)
+			f.noDrift()
+		})
+	}
+}
+
+// Attachments that bring addresses don't wait for each other.
+func TestAllowedAddressesPassEachOtherBy(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + document("Attachment", "shop", "vpn-0", "tier: app, allowedAddresses: [192.0.2.0/28]"))
+	fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+	store := &overtaken{Store: slow.NB, comes: func() {
+		fast.apply(document("Attachment", "shop", "vpn-1", "tier: app, allowedAddresses: [192.0.2.16/28]"))
+	}}
+	slow.NB = store
+	slow.apply(document("Attachment", "shop", "vpn-2", "tier: app, allowedAddresses: [192.0.2.32/28]"))
+	require.Equal(t, 1, store.commits)
+	f.noDrift()
 }
 
 // An attachment doesn't wait for what happens to its VPC's expectations.

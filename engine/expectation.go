@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -10,7 +11,8 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
-// readExpectations reads what the routers store beside their VPCs.
+// readExpectations reads what the routers store beside their VPCs, then the
+// second copies of what somebody has removed or damaged there.
 func (w *world) readExpectations(owned []nbdb.Row) {
 	for _, r := range owned {
 		router, ok := r.(*nbdb.LogicalRouter)
@@ -18,7 +20,7 @@ func (w *world) readExpectations(owned []nbdb.Row) {
 			continue
 		}
 		for key, value := range router.ExternalIDs {
-			res, err := expectation(w.owner, router, key, value)
+			_, res, err := expectation(w.owner, router, key, value)
 			switch {
 			case err != nil:
 				id := model.ID{Kind: model.KindExpectation, VPC: router.IDs()[translate.KeyVPC], Name: strings.TrimPrefix(key, translate.KeyExpectationPrefix)}
@@ -28,31 +30,47 @@ func (w *world) readExpectations(owned []nbdb.Row) {
 			}
 		}
 	}
+	for _, r := range owned {
+		home, ok := r.(*nbdb.PortGroup)
+		if !ok || home.UUID != translate.HistoryUUID(w.owner, home.ExternalIDs[translate.KeyVPC]) {
+			continue
+		}
+		for key, value := range home.ExternalIDs {
+			id, res, _ := expectation(w.owner, home, key, value)
+			if id == (model.ID{}) {
+				continue
+			}
+			w.copies[id] = []nbdb.Entry{{Table: nbdb.TablePortGroup, Row: home.UUID, Key: key, Value: value}}
+			if res != nil && w.resources[id] == nil {
+				w.lost = append(w.lost, res)
+			}
+		}
+	}
 }
 
-// expectation is the one that an entry of a VPC's router stores, nil if it is
-// none.
-func expectation(owner string, router nbdb.Row, key, value string) (*model.Resource, error) {
+// expectation is the one that an entry of one of its VPC's rows is for, which is
+// none for the zero ID, and what it stores.
+func expectation(owner string, row nbdb.Row, key, value string) (id model.ID, r *model.Resource, err error) {
 	name, ok := strings.CutPrefix(key, translate.KeyExpectationPrefix)
 	if !ok {
-		return nil, nil
+		return model.ID{}, nil, nil
 	}
-	return entry(model.ID{Kind: model.KindExpectation, VPC: router.IDs()[translate.KeyVPC], Name: name}, owner, key, value)
+	id = model.ID{Kind: model.KindExpectation, VPC: row.IDs()[translate.KeyVPC], Name: name}
+	r, err = entry(id, owner, key, value)
+	return id, r, err
 }
 
-// expectation are the entries in which an expectation is stored, one that can't
+// expectation are the entries in which an expectation is stored, those that can't
 // be read too.
 func (w *world) expectation(id model.ID) []nbdb.Entry {
-	router := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, id.VPC))
+	entries := slices.Clone(w.copies[id])
 	key := translate.KeyExpectationPrefix + id.Name
-	if router == nil {
-		return nil
+	if router := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, id.VPC)); router != nil {
+		if value, ok := router.ExternalIDs[key]; ok {
+			entries = append(entries, nbdb.Entry{Table: nbdb.TableLogicalRouter, Row: router.UUID, Key: key, Value: value})
+		}
 	}
-	value, ok := router.ExternalIDs[key]
-	if !ok {
-		return nil
-	}
-	return []nbdb.Entry{{Table: nbdb.TableLogicalRouter, Row: router.UUID, Key: key, Value: value}}
+	return entries
 }
 
 // expectation relies on the tiers and attachments that an expectation names.
@@ -67,6 +85,64 @@ func (g *guarder) expectation(c *change) {
 			g.digest(r.ID())
 		}
 	}
+}
+
+// expectations relies on the VPC having those that were read: on the note that
+// changes with them, or where none has been written yet on the router's keys.
+func (g *guarder) expectations() {
+	owner := g.desire.world.owner
+	switch note := g.notes[translate.NoteExpected]; {
+	case note != nil:
+		g.add("expectations", nbdb.Guard{Table: nbdb.TablePortGroup, Row: translate.HistoryUUID(owner, g.vpc),
+			Includes: map[string]string{translate.NoteExpected: *note}})
+	case g.router != nil:
+		g.add("expectations", nbdb.Guard{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(owner, g.vpc),
+			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
+	}
+}
+
+// concernsItself tells whether a change of an attachment that was there concerns
+// an expectation that names it: there may be one by now.
+func concernsItself(c *change) bool {
+	switch {
+	case c.id.Kind != model.KindAttachment || c.before == nil:
+		return false
+	case c.after == nil:
+		return true
+	}
+	was, is := c.before.Spec.(*model.AttachmentSpec), c.after.Spec.(*model.AttachmentSpec)
+	return was.Enabled != is.Enabled || !slices.Equal(was.Addresses, is.Addresses)
+}
+
+// overtake overtakes with expectations what was planned without them, and what
+// relies on the addresses that attachments may use with a change of these.
+func (g *guarder) overtake(changes []*change) {
+	if g.desire.world.historyHome(g.vpc) == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {
+		return
+	}
+	expected, relies, adds := false, false, false
+	for _, c := range changes {
+		expected = expected || c.id.Kind == model.KindExpectation
+		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil
+		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after))
+	}
+	if expected {
+		g.move(translate.NoteExpected, false)
+	}
+	if relies || adds {
+		g.move(translate.NoteAllowed, !relies)
+	}
+}
+
+// move gives a note at the row HistoryUUID a new value, with over whatever it is
+// by now.
+func (g *guarder) move(note string, over bool) {
+	fresh := strconv.FormatUint(g.engine.Rand(), 36)
+	c := nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: translate.HistoryUUID(g.desire.world.owner, g.vpc), Key: note, New: &fresh, Over: over}
+	if !over {
+		c.Old = g.notes[note]
+	}
+	g.tx.Entries = append(g.tx.Entries, c)
 }
 
 // followRouter is what a transaction makes of the keys of the VPC's router.

@@ -58,6 +58,28 @@ func TestExpectationIsStored(t *testing.T) {
 	require.Empty(t, f.nbctl("list", "Logical_Router"))
 }
 
+// What an expectation names by its name alone is in use too, and an attachment of
+// that name doesn't come in for a tier.
+func TestExpectationKeepsWhatItNames(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + att("shop", "app-1", "app") + tier("shop", "both", "10.0.3.0/24") + att("shop", "both", "app") +
+		expectation("shop", "one", "from: app-1, to: db, traffic: tcp/5432, expect: allow") +
+		expectation("shop", "two", "from: outside, to: both, expect: deny"))
+	before := f.dump()
+	for id, user := range map[model.ID]string{
+		{Kind: model.KindAttachment, VPC: "shop", Name: "app-1"}: "Expectation shop/one",
+		{Kind: model.KindTier, VPC: "shop", Name: "both"}:        "Expectation shop/two",
+	} {
+		_, err := f.Delete(f.ctx, []model.ID{id}, false, engine.WaitNone)
+		require.ErrorContains(t, err, "it is in use by "+user)
+		edited := f.edit(engine.Edit{ID: id, Change: func(*model.Resource) (*model.Resource, error) { return nil, nil }})
+		require.ErrorContains(t, edited[0].Err, "it is in use by "+user)
+	}
+	require.Equal(t, before, f.dump(), "it has written something")
+	_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "both"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+}
+
 // What somebody has damaged is told of, and mended by applying it again, when that is told to.
 func TestDamagedExpectation(t *testing.T) {
 	f := newFixture(t, false)
@@ -66,11 +88,45 @@ func TestDamagedExpectation(t *testing.T) {
 	f.nbctl("set", "Logical_Router", "shop", `external_ids:ovn-vpc-expectation\:closed="{}x"`)
 	r, err := f.Drift(f.ctx, "shop", false, engine.WaitNone)
 	require.NoError(t, err)
-	require.Len(t, r.Faults, 1)
+	require.Len(t, r.Faults, 2)
 	require.Equal(t, engine.DriftUnreadable, r.Faults[0].Kind)
 	require.Contains(t, r.Faults[0].Problem, "external_ids:ovn-vpc-expectation:closed: ")
+	require.Equal(t, engine.DriftChanged, r.Faults[1].Kind)
 	f.repair(all)
 	f.noDrift()
+}
+
+// What is gone from the router, or with it, is brought back from its second copy.
+func TestLostExpectationsAreRestored(t *testing.T) {
+	const key, home = `ovn-vpc-expectation\:closed`, "ovnvpc.shop.default_deny"
+	f := newFixture(t, false)
+	f.apply(guarded() + att("shop", "db-1", "db") + expectation("shop", "closed", "from: outside, to: db-1, expect: deny") +
+		expectation("shop", "served", "from: app, to: db, traffic: tcp/5432, expect: allow"))
+	whole := f.dump()
+	for name, damage := range map[string][]string{
+		"the router":     {"lr-del", "shop"},
+		"the entry":      {"remove", "Logical_Router", "shop", "external_ids", key},
+		"its value":      {"set", "Logical_Router", "shop", "external_ids:" + key + "={}x"},
+		"the copy":       {"remove", "Port_Group", home, "external_ids", key},
+		"a copy's value": {"set", "Port_Group", home, "external_ids:" + key + "={}x"},
+	} {
+		f.nbctl(damage...)
+		r, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+		require.NoError(t, err, name)
+		require.NotEmpty(t, r.Faults, name)
+		require.True(t, r.Repaired, name)
+		require.Equal(t, whole, f.dump(), name)
+	}
+	require.Equal(t, map[string]string{"shop/closed": "", "shop/served": ""}, f.verify(nil, ""))
+
+	// Nothing is said of expectations while one is missing, and it goes with what it names.
+	f.nbctl("remove", "Logical_Router", "shop", "external_ids", key)
+	_, err := f.Verify(f.ctx, nil, "shop")
+	require.ErrorContains(t, err, "Expectation shop/closed: somebody has removed its rows")
+	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "db-1"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+	require.Equal(t, map[string]string{"shop/served": ""}, f.verify(nil, ""))
 }
 
 func (f *fixture) verify(set *model.Set, vpc string) map[string]string {

@@ -50,7 +50,7 @@ func differing(before, after *model.Resource) (a, b *model.Resource) {
 			known[other.Rules[i].Number] = &other.Rules[i]
 		}
 		left := *spec
-		left.Rules = []model.Rule{}
+		left.Rules = nil
 		for i, rule := range spec.Rules {
 			if x := known[rule.Number]; x == nil || !reflect.DeepEqual(*x, spec.Rules[i]) {
 				left.Rules = append(left.Rules, rule)

@@ -24,9 +24,10 @@ type guarder struct {
 
 	freed map[string]map[netip.Addr]int64 // a tier's tombstones
 
-	reckoned bool              // the plan tells what it opens
-	gated    bool              // it may break expectations
-	router   map[string]string // the external_ids of the VPC's router, where they are stored; nil if there is none
+	reckoned bool               // the plan tells what it opens
+	gated    bool               // it may break expectations
+	router   map[string]string  // the external_ids of the VPC's router, where they are stored; nil if there is none
+	notes    map[string]*string // at the row HistoryUUID
 
 	tx    *nbdb.Plan
 	seen  map[string]bool
@@ -35,9 +36,17 @@ type guarder struct {
 
 func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	g := &guarder{engine: e, desire: d, vpc: vpc, digests: map[model.ID]string{},
-		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[nbdb.UUID]string{}, freed: map[string]map[netip.Addr]int64{}}
+		ports: map[nbdb.UUID][]nbdb.UUID{}, epochs: map[nbdb.UUID]string{},
+		freed: map[string]map[netip.Addr]int64{}, notes: map[string]*string{}}
 	if lr := nbdb.Lookup[*nbdb.LogicalRouter](d.world.state, translate.RouterUUID(e.Owner, vpc)); lr != nil {
 		g.router = maps.Clone(lr.ExternalIDs)
+	}
+	if pg := nbdb.Lookup[*nbdb.PortGroup](d.world.state, translate.HistoryUUID(e.Owner, vpc)); pg != nil {
+		for _, key := range []string{translate.NoteExpected, translate.NoteAllowed} {
+			if note, ok := pg.ExternalIDs[key]; ok {
+				g.notes[key] = &note
+			}
+		}
 	}
 	return g
 }
@@ -106,10 +115,10 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	if g.reckoned {
 		g.policy()
 	}
-	if g.gated && g.router != nil {
-		g.add("expectations", nbdb.Guard{Table: nbdb.TableLogicalRouter, Row: translate.RouterUUID(g.desire.world.owner, g.vpc),
-			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
+	if g.gated || slices.ContainsFunc(changes, concernsItself) {
+		g.expectations()
 	}
+	g.overtake(changes)
 	g.limits(changes)
 	g.advance(changes)
 }
@@ -418,8 +427,11 @@ func (g *guarder) advance(changes []*change) {
 	}
 	g.followRouter()
 	for _, x := range g.tx.Entries {
-		if x.Key == translate.NoteEpoch && x.New != nil {
+		switch {
+		case x.Key == translate.NoteEpoch && x.New != nil:
 			g.epochs[x.Row] = *x.New
+		case x.Key == translate.NoteExpected || x.Key == translate.NoteAllowed:
+			g.notes[x.Key] = x.New
 		}
 	}
 }

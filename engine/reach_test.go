@@ -33,6 +33,18 @@ func (f *fixture) reach(set *model.Set, o engine.ReachOptions) *engine.ReachRepo
 	return r
 }
 
+// A rule that goes is told of field by field, and nothing beside.
+func TestAPlanTellsOfTheRuleThatGoes(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded())
+	f.apply(acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}, {number: 20, protocol: udp}"))
+	p, err := f.Plan(f.ctx, load(t, acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}")), false)
+	require.NoError(t, err)
+	for _, field := range p.VPCs[0].Changes[0].Fields {
+		require.Contains(t, field.Field, "spec.rules[number=20].")
+	}
+}
+
 func TestReach(t *testing.T) {
 	f := newFixture(t, false)
 	f.apply(guarded() + vpc("lab", "10.0.0.0/16") + tier("lab", "web", "10.0.1.0/24"))

@@ -25,7 +25,31 @@ type host struct {
 	port             string
 	mac              [6]byte
 	addr             netip.Addr
-	alike            int // how many hosts it stands for
+	others           []host // for which it stands too
+}
+
+// is tells whether two hosts are one, perhaps by another address.
+func (h host) is(other host) bool {
+	return h.addr == other.addr || h.port != "" && h.port == other.port
+}
+
+// pairs counts the pairs of different hosts that two stand for, and gives one.
+func pairs(s, d host) (from, to host, n int) {
+	if s.tier != d.tier {
+		return s, d, (1 + len(s.others)) * (1 + len(d.others))
+	}
+	for _, a := range append([]host{s}, s.others...) {
+		for _, b := range append([]host{d}, d.others...) {
+			if a.is(b) {
+				continue
+			}
+			if n == 0 {
+				from, to = a, b
+			}
+			n++
+		}
+	}
+	return from, to, n
 }
 
 func (h host) end() TraceEnd {
@@ -46,7 +70,11 @@ func (t *tracing) ends(text string) ([]host, error) {
 		return t.outside(), nil
 	}
 	if a, err := netip.ParseAddr(text); err == nil {
-		return []host{t.hostAt(a.Unmap())}, nil
+		a = a.Unmap()
+		if slices.ContainsFunc(model.Unrouted(), func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) }) {
+			return nil, refuse(fmt.Sprintf("%s is an address that no router forwards", a), "name a host: broadcast, multicast and link-local packets stay in their tier")
+		}
+		return []host{t.hostAt(a)}, nil
 	}
 	kind, name, qualified := strings.Cut(text, "/")
 	if !qualified {
@@ -81,7 +109,7 @@ func (t *tracing) hostsOf(r *model.Resource) []host {
 
 func (t *tracing) host(r *model.Resource, a netip.Addr) host {
 	spec := r.Spec.(*model.AttachmentSpec)
-	return host{attachment: r.Metadata.Name, tier: spec.Tier, port: spec.InterfaceID, mac: macOf(string(spec.MAC)), addr: a, alike: 1}
+	return host{attachment: r.Metadata.Name, tier: spec.Tier, port: spec.InterfaceID, mac: macOf(string(spec.MAC)), addr: a}
 }
 
 // macOf is a MAC that has been checked.
@@ -109,7 +137,7 @@ func (t *tracing) hostsIn(tier *model.Resource) ([]host, error) {
 				}
 			}
 			if i, ok := classes[string(class)]; ok {
-				out[i].alike++
+				out[i].others = append(out[i].others, t.host(r, a))
 				continue
 			}
 			classes[string(class)] = len(out)
@@ -168,7 +196,7 @@ func (t *tracing) outside() []host {
 		if i := slices.IndexFunc(usual, set.Contains); i >= 0 {
 			a = usual[i]
 		}
-		out = append(out, host{addr: a, alike: 1})
+		out = append(out, host{addr: a})
 	}
 	return out
 }
@@ -192,7 +220,7 @@ func (t *tracing) hostAt(a netip.Addr) host {
 			return t.host(r, a)
 		}
 	}
-	return host{tier: t.tierAt(a), addr: a, alike: 1}
+	return host{tier: t.tierAt(a), addr: a}
 }
 
 // tierAt is the tier that an address lies in, "" for none.
@@ -212,7 +240,7 @@ func (t *tracing) ownerOf(a netip.Addr) host {
 			return t.host(r, a)
 		}
 	}
-	return host{addr: a, alike: 1}
+	return host{addr: a}
 }
 
 // routerMAC is the MAC of a tier's gateway.

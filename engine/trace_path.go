@@ -18,6 +18,8 @@ const (
 	// sourcePort is the port that a packet of TCP, UDP or SCTP comes from.
 	sourcePort  = 40000
 	routerPlace = "router "
+	// advertisement is the ICMPv6 type of neighbour advertisements (RFC 4861).
+	advertisement = 136
 	// manyWalks is how many packets are traced for one query.
 	manyWalks = 4096
 )
@@ -40,14 +42,16 @@ func (t *tracing) run(ctx context.Context, q TraceQuery, headers []traffic.Packe
 	alike := map[string]int{}
 	for _, s := range from {
 		for _, d := range to {
+			src, dst, n := pairs(s, d)
 			for _, h := range headers {
-				if s.addr == d.addr || s.addr.Is4() != d.addr.Is4() || s.addr.Is4() != (h.Family == traffic.IPv4) {
+				if n == 0 || s.addr.Is4() != d.addr.Is4() || s.addr.Is4() != (h.Family == traffic.IPv4) {
 					continue
 				}
-				path, err := t.path(s, d, h)
+				path, err := t.path(src, dst, h)
 				if err = errors.Join(err, ctx.Err()); err != nil {
 					return err
 				}
+				path.Alike = n
 				key := path.signature()
 				if i, ok := alike[key]; ok {
 					t.report.Paths[i].Alike += path.Alike
@@ -109,7 +113,7 @@ func (p *TracePath) signature() string {
 
 // path is the way of one packet and its reply.
 func (t *tracing) path(s, d host, h traffic.Packet) (TracePath, error) {
-	p := TracePath{From: s.end(), To: d.end(), Packet: headerText(h), Alike: s.alike * d.alike}
+	p := TracePath{From: s.end(), To: d.end(), Packet: headerText(h), Alike: 1}
 	if s.tier == "" && d.tier == "" {
 		return p, refuse("both ends are outside the VPC", "name an attachment or a tier of it")
 	}
@@ -251,9 +255,15 @@ func headerText(h traffic.Packet) string {
 
 // AskOVN asks OVN about every packet of the report: ask runs ovn-trace(8)
 // --summary with a microflow. For a report that was made here, not by a server.
+// Not asked about is what ovn-trace takes for a forged neighbour advertisement,
+// whatever it is.
 func (r *TraceReport) AskOVN(ask func(microflow string) (string, error)) error {
 	for i := range r.Paths {
 		p := &r.Paths[i]
+		if p.From.Attachment != "" && p.frame.Proto == traffic.ICMPv6 && p.frame.ICMPType == advertisement && !p.frame.Frag {
+			r.Notes = append(r.Notes, "OVN isn't asked about ICMPv6 136 of an attachment: ovn-trace drops that always")
+			continue
+		}
 		flow := match.Microflow(p.frame)
 		account, err := ask(flow)
 		if err != nil {

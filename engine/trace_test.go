@@ -119,6 +119,8 @@ func TestTrace(t *testing.T) {
 			" | tier b deny b/egress default (spec.yaml:41)"},
 		"a1 tier/b icmpv6 128/0": {"fd00:0:0:1::10 fd00:0:0:2::10: delivered x2: tier a allow a/egress default (spec.yaml:26); router v routed tier a to tier b; tier b allow b/rule 4 (spec.yaml:40)" +
 			" | tier b deny b/egress default (spec.yaml:41)"},
+		"tier/b tier/b tcp/22":     {"10.0.2.10 10.0.2.200: delivered x4: tier b delivered in the tier: no list applies"},
+		"b1 tier/b ipv6 tcp 22":    {"fd00:0:0:2::10 fd00:0:0:2::20: delivered x1: tier b delivered in the tier: no list applies"},
 		"a1 b1 ipv6 tcp fragments": {"fd00:0:0:1::10 fd00:0:0:2::10: dropped x1: tier a allow a/egress default (spec.yaml:26); router v routed tier a to tier b; tier b deny b/ingress default (spec.yaml:41)"},
 	} {
 		t.Run(strings.ReplaceAll(query, "/", "_"), func(t *testing.T) {
@@ -152,6 +154,9 @@ func TestTraceRefuses(t *testing.T) {
 		"a1 10.0.2.10 icmpv6":     "no packet of icmpv6 echo can go from a1 to 10.0.2.10",
 		"a1 a1 tcp/22":            "no packet of tcp 22 can go",
 		"outside 192.0.2.7 udp/1": "both ends are outside the VPC",
+		"a1 224.0.0.1 udp/1":      "224.0.0.1 is an address that no router forwards",
+		"127.0.0.1 b1 udp/1":      "127.0.0.1 is an address that no router forwards",
+		"fe80::1 b1 udp/1":        "fe80::1 is an address that no router forwards",
 	} {
 		words := strings.SplitN(query, " ", 3)
 		_, err := e.Trace(t.Context(), engine.TraceQuery{From: words[0], To: words[1], Traffic: words[2], Set: set})
@@ -166,6 +171,20 @@ func TestTraceRefuses(t *testing.T) {
 	require.ErrorAs(t, err, &missing)
 	_, err = e.Trace(t.Context(), engine.TraceQuery{From: "a1", To: "b"})
 	require.ErrorContains(t, err, "there are 0 VPCs")
+}
+
+// ovn-trace's word on neighbour advertisements isn't one on the lists.
+func TestOVNIsNotAskedAboutAdvertisements(t *testing.T) {
+	r, err := engine.New(engine.Nowhere{}, "default", "cli").Trace(t.Context(), engine.TraceQuery{From: "a1", To: "b1", Traffic: "icmpv6 135-136", Set: load(t, traced)})
+	require.NoError(t, err)
+	require.Len(t, r.Paths, 2)
+	require.NoError(t, r.AskOVN(func(flow string) (string, error) {
+		require.NotContains(t, flow, "136")
+		return "", nil
+	}))
+	require.NotNil(t, r.Paths[0].OVN)
+	require.Nil(t, r.Paths[1].OVN)
+	require.Contains(t, r.Notes[0], "136")
 }
 
 // What is traced of the database are its rows, also those of somebody else; of

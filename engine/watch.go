@@ -239,7 +239,10 @@ func (w *watcher) entries(old, now nbdb.Row) {
 func (w *watcher) entry(r nbdb.Row, key, value string) *model.Resource {
 	find := offering
 	if r.Table() != nbdb.TableNBGlobal {
-		find = func(owner, key, value string) (*model.Resource, error) { return expectation(owner, r, key, value) }
+		find = func(owner, key, value string) (*model.Resource, error) {
+			_, res, err := expectation(owner, r, key, value)
+			return res, err
+		}
 	}
 	res, err := find(w.engine.Owner, key, value)
 	if err != nil {

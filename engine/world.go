@@ -83,6 +83,7 @@ func newWorld(owner string, s scope, state *nbdb.State, read func(nbdb.Row) stor
 	}
 	w.readCopies(owned, s)
 	w.readExpectations(owned)
+	slices.SortFunc(w.lost, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
 	return w, nil
 }
 
@@ -226,7 +227,6 @@ func (w *world) readCopies(owned []nbdb.Row, s scope) {
 			w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
 		})
 	}
-	slices.SortFunc(w.lost, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
 }
 
 // eachCopy visits the second copies of the scope's attachments among the

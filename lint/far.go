@@ -70,7 +70,7 @@ func (e *farEnds) reckon() (*netipx.IPSet, error) {
 				far.AddPrefix(p)
 			}
 		}
-		for _, p := range slices.Concat(e.prefixes(user), unrouted()) {
+		for _, p := range slices.Concat(e.prefixes(user), model.Unrouted()) {
 			far.RemovePrefix(p)
 		}
 		for _, p := range e.allowed {
@@ -84,12 +84,6 @@ func (e *farEnds) reckon() (*netipx.IPSet, error) {
 		all.AddSet(one)
 	}
 	return all.IPSet()
-}
-
-// unrouted are addresses that don't leave a link or host (RFC 1122, RFC 4291).
-func unrouted() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("224.0.0.0/4"),
-		netip.MustParsePrefix("::/127"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8")}
 }
 
 // why says why prefixes of a rule can't be a far side, empty if they can. They
@@ -125,7 +119,7 @@ func (e *farEnds) why(rule model.Rule, prefixes []netip.Prefix) string {
 		return fmt.Sprintf("is never matched: no tier that uses the list has %s", title(familyOf(fits[0])))
 	case in(own):
 		return fmt.Sprintf("is the inside of %s, which uses the list: inside a tier no list applies", e.users[0])
-	case in(unrouted()):
+	case in(model.Unrouted()):
 		return "is never matched: no router forwards it"
 	case in(e.vpc) && !slices.ContainsFunc(fits, overlaps):
 		return "is never matched: it lies in the VPC and in no tier"

@@ -144,6 +144,16 @@ func coveredBy(p netip.Prefix, others []netip.Prefix) bool {
 	return i >= 0 && others[i].Bits() <= p.Bits()
 }
 
+// Unrouted are addresses that don't leave a link or host (RFC 1122, RFC 4291): no
+// router forwards what comes from or goes to them.
+func Unrouted() []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range []string{"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "fe80::/10", "ff00::/8"} {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
 // special is address space that no host of a VPC can have.
 type special struct {
 	prefix netip.Prefix

@@ -65,6 +65,9 @@ func endSyntax(text string) *fault {
 		if addr.Zone() != "" || addr.Is4In6() {
 			return &fault{quote(text) + " is not an address of a guest", "write an IPv4 or IPv6 address without a zone"}
 		}
+		if prefixOf(Unrouted(), addr) >= 0 {
+			return &fault{quote(text) + " is an address that no router forwards", "write the address of a host"}
+		}
 		return nil
 	}
 	kind, name, ok := SplitEnd(text)

@@ -225,6 +225,17 @@ func TestForeignKeysStay(t *testing.T) {
 		Lookup[*LogicalSwitch](read(t, c), uid(1)).ExternalIDs)
 }
 
+// An entry that is set over another has its value whatever was there.
+func TestEntriesOverOthers(t *testing.T) {
+	c := startServer(t, packagedSchema).dial()
+	row := All[*NBGlobal](read(t, c))[0].UUID
+	for _, value := range []string{"1", "2"} {
+		_, err := c.Commit(testContext(t), Plan{Entries: []EntryChange{{Table: TableNBGlobal, Row: row, Key: "k", New: ptr(value), Over: true}}}, false)
+		require.NoError(t, err)
+		require.Equal(t, value, All[*NBGlobal](read(t, c))[0].ExternalIDs["k"])
+	}
+}
+
 func TestEntriesAndBump(t *testing.T) {
 	c := startServer(t, packagedSchema).dial()
 	global := All[*NBGlobal](read(t, c))[0]

@@ -68,7 +68,7 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 		b.edges(e)
 	}
 	for _, e := range entries {
-		b.keys(e.what(), e.id, e.was, e.is)
+		b.keys(e.what(), e.id, e.was, e.is, e.over...)
 	}
 	for _, c := range p.Rows {
 		if c.Op == Delete {
@@ -253,6 +253,7 @@ func (b *builder) guardExists(id rowID) {
 type rowEntries struct {
 	id      rowID
 	was, is map[string]string
+	over    []string // keys that are set whatever they were
 }
 
 func (e rowEntries) what() string {
@@ -288,6 +289,9 @@ func groupEntries(entries []EntryChange) []rowEntries {
 		}
 		if e.New != nil {
 			groups[i].is[e.Key] = *e.New
+		}
+		if e.Over {
+			groups[i].over = append(groups[i].over, e.Key)
 		}
 	}
 	return groups
@@ -330,11 +334,16 @@ func (b *builder) update(c RowChange) {
 	}
 }
 
-// keys exchanges pairs in the external_ids of a row. Inserting a key that is
-// there leaves it as it is; so the wait after it refuses the transaction
-// where somebody else has added the key with another value meanwhile.
-func (b *builder) keys(what string, id rowID, was, is map[string]string) {
+// keys exchanges pairs in the external_ids of a row; keys of over go with any
+// value. Inserting a key that is there leaves it as it is; so the wait after it
+// refuses the transaction where somebody else has added the key with another
+// value meanwhile.
+func (b *builder) keys(what string, id rowID, was, is map[string]string, over ...string) {
 	var mutations []ovsdb.Mutation
+	if len(over) > 0 {
+		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
+			Mutator: ovsdb.MutateOperationDelete, Value: []any{"set", over}})
+	}
 	if len(was) > 0 {
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
 			Mutator: ovsdb.MutateOperationDelete, Value: wireMap(was)})

@@ -68,13 +68,14 @@ type EdgeChange struct {
 }
 
 // EntryChange is one key of the external_ids of a row that is not ours; nil
-// is no such key.
+// is no such key. With Over it becomes New whatever it was.
 type EntryChange struct {
 	Table string  `json:"table"`
 	Row   UUID    `json:"row"`
 	Key   string  `json:"key"`
 	Old   *string `json:"old,omitempty"`
 	New   *string `json:"new,omitempty"`
+	Over  bool    `json:"over,omitempty"`
 }
 
 // Empty says whether the plan changes nothing; guards alone change nothing.

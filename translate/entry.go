@@ -9,7 +9,7 @@ import (
 
 // StoredEntry is a resource without a row of its own as it stands in the
 // external_ids of another row: an offering in NB_Global, which installations
-// share, an expectation at its VPC's router.
+// share, an expectation at its VPC's router and in its second copy.
 type StoredEntry struct {
 	Owner   string          `json:"owner"`
 	Manager string          `json:"manager"`

@@ -45,8 +45,9 @@ const (
 	KeyAttachmentPrefix = "ovn-vpc-attachment:"
 	// KeyOfferingPrefix and the name: an offering, in NB_Global.
 	KeyOfferingPrefix = nbdb.KeyPrefix + "offering/"
-	// KeyExpectationPrefix and the name: an expectation, at its VPC's router. The
-	// key is the expectation's, not the router's own.
+	// KeyExpectationPrefix and the name: an expectation, at its VPC's router, and a
+	// second copy at the row HistoryUUID. The keys are the expectation's, not those
+	// rows' own.
 	KeyExpectationPrefix = "ovn-vpc-expectation:"
 	// KeyHistoryPrefix and a number: a change of a VPC's structure
 	// (engine.HistoryEntry), at the row HistoryUUID. The key is no part of the
@@ -62,6 +63,11 @@ const (
 	// NoteOverridden at a router: who last broke which expectations knowingly, and
 	// when (engine.Overridden).
 	NoteOverridden = "ovn-vpc-run:overridden"
+	// NoteExpected at the row HistoryUUID changes with the VPC's expectations.
+	NoteExpected = "ovn-vpc-run:expected"
+	// NoteAllowed at the same row changes with the allowedAddresses of the VPC's
+	// attachments, and with expectations that are new or changed.
+	NoteAllowed = "ovn-vpc-run:allowed"
 	// NoteFreedPrefix and an address: when the address was freed (Unix seconds).
 	NoteFreedPrefix = "ovn-vpc-run:freed/"
 	// NoteUnconfirmedPrefix, an owner, a slash and a VPC, in NB_Global: the VPC's
@@ -213,7 +219,7 @@ func PortGroupUUID(owner, vpc, acl string) nbdb.UUID {
 
 // HistoryUUID is the row that keeps a VPC's history: the home of the built-in
 // list that denies everything, which every VPC has from its first day. It has no
-// ports, and attachments leave it alone.
+// ports, and attachments leave it alone, but for those whose allowedAddresses change.
 func HistoryUUID(owner, vpc string) nbdb.UUID {
 	return PortGroupUUID(owner, vpc, model.ACLDefaultDeny)
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -92,7 +93,8 @@ func Fragment(r *model.Resource, c Context) (nbdb.Fragment, error) {
 	case *model.AttachmentSpec:
 		err = b.attachmentRows(spec)
 	case *model.ExpectationSpec:
-		err = b.entry(nbdb.TableLogicalRouter, RouterUUID(b.Owner, r.Metadata.VPC), KeyExpectationPrefix)
+		err = errors.Join(b.entry(nbdb.TableLogicalRouter, RouterUUID(b.Owner, r.Metadata.VPC), KeyExpectationPrefix),
+			b.entry(nbdb.TablePortGroup, HistoryUUID(b.Owner, r.Metadata.VPC), KeyExpectationPrefix))
 	default:
 		err = fmt.Errorf("no translation for kind %s", r.Kind)
 	}

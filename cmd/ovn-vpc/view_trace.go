@@ -66,7 +66,10 @@ func (a *app) showPath(p engine.TracePath) error {
 		return err
 	}
 	said := string(p.OVN.Outcome)
-	if p.OVN.Outcome == trace.Dropped && p.OVN.Routed {
+	switch {
+	case p.OVN.Agrees && p.Passes && p.Outcome == trace.NoRoute:
+		said = "it comes to the router"
+	case p.OVN.Outcome == trace.Dropped && p.OVN.Routed:
 		said += " by the router or beyond it"
 	}
 	if !p.OVN.Agrees {

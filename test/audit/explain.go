@@ -174,7 +174,7 @@ func isEntry(row nbdb.Row, key string) bool {
 	case *nbdb.LogicalRouter:
 		return strings.HasPrefix(key, translate.KeyExpectationPrefix)
 	case *nbdb.PortGroup:
-		return strings.HasPrefix(key, translate.KeyAttachmentPrefix)
+		return strings.HasPrefix(key, translate.KeyAttachmentPrefix) || strings.HasPrefix(key, translate.KeyExpectationPrefix)
 	}
 	return false
 }

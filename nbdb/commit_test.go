@@ -114,6 +114,8 @@ func TestRowsGuardThemselves(t *testing.T) {
 		"entry, changed": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:owner", Old: ptr("default"), New: ptr("me")}}},
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) +
 				`"]]],"mutations":[["external_ids","delete",["set",["ovn-vpc:owner"]]]]}`},
+		"entry, row gone": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:offering/a", New: ptr("1")}}},
+			`{"op":"delete","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) + `"]]]}`},
 		"entry, added by another": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:offering/a", New: ptr("1")}}},
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) +
 				`"]]],"mutations":[["external_ids","insert",["map",[["ovn-vpc:offering/a","2"]]]]]}`},

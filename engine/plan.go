@@ -85,15 +85,25 @@ func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, e
 // plan makes a plan of a wish. The mirror doesn't know names of other owners' ports:
 // after a plan that failed the database is read.
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
-	read := e.read
+	read, s := e.read, e.scopeOf(wish)
 	if attempt > 0 {
 		read = e.readFresh
+	} else if e.onlyLists(wish) {
+		s.attachments = map[string]bool{}
 	}
-	w, err := read(ctx, e.scopeOf(wish))
+	w, err := read(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return e.planIn(ctx, w, wish, attempt)
+}
+
+// onlyLists tells whether a wish that is to be carried out is about lists alone,
+// whose rows are the same whoever is attached, and nobody wants to know what it
+// opens.
+func (e *Engine) onlyLists(wish wish) bool {
+	return wish.judging == judgeStrictly && len(wish.remove) == 0 && !wish.prune && wish.reckoning == reckonNever && e.Openings == nil &&
+		!slices.ContainsFunc(wish.put, func(r *model.Resource) bool { return r.Kind != model.KindACL })
 }
 
 // scopeOf is what has to be read for a wish.

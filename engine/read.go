@@ -19,12 +19,32 @@ const manyVPCs = 4
 func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 	if e.Mirror.lock(ctx) {
 		defer e.Mirror.mu.RUnlock()
+		s.attachments = nil
 		return e.Mirror.wide(s)
 	}
+	if s.attachments == nil {
+		return e.readFresh(ctx, s)
+	}
+	w, err := e.readFresh(ctx, s)
+	if err != nil || !w.expects() {
+		return w, err
+	}
+	s.attachments = nil
 	return e.readFresh(ctx, s)
 }
 
-// readFresh reads the scope from the database itself.
+// expects tells whether there are expectations, which may be about attachments.
+func (w *world) expects() bool {
+	for id := range w.resources {
+		if id.Kind == model.KindExpectation {
+			return true
+		}
+	}
+	return false
+}
+
+// readFresh reads the scope from the database itself. Of attachments it reads all
+// or none.
 func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 	names := []string{"_uuid", "name"}
 	queries := []nbdb.Query{
@@ -37,7 +57,11 @@ func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 	queries = append(queries, e.elsewhere(s, nameQueries(s.puts))...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
-			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
+			q := nbdb.Query{Table: table, Includes: includes}
+			if s.attachments != nil && table == nbdb.TableLogicalSwitchPort {
+				q.Where = map[string]any{"type": translate.RouterPortType}
+			}
+			queries = append(queries, q)
 		}
 	}
 	if s.all || len(s.vpcs) > manyVPCs {

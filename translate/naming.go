@@ -101,6 +101,10 @@ func RouterPortName(vpc, tier string) string { return vpc + "/" + tier + "/gw" }
 // to the router.
 func SwitchRouterPortName(vpc, tier string) string { return vpc + "/" + tier + "/rtr" }
 
+// RouterPortType is its type (ovn-nb(5), Logical_Switch_Port), which no
+// attachment's port has.
+const RouterPortType = "router"
+
 // PortGroupName is a list's home. Names of port groups have no hyphens; names
 // of resources have no underscores, so nothing collides.
 func PortGroupName(vpc, acl string) string {

@@ -240,6 +240,14 @@ func TestEntriesAndBump(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, cfg)
 	require.Equal(t, "2", All[*NBGlobal](read(t, c))[0].ExternalIDs[entry.Key])
+
+	group := &PortGroup{UUID: uid(30), Name: "g", ExternalIDs: ids("g")}
+	added := Entry{Table: TablePortGroup, Row: uid(30), Key: "other:note", Value: "of a row that comes with it"}
+	commit(t, c, Diff(Fragment{}, Fragment{Rows: []Row{group}, Entries: []Entry{added}}))
+	stored := Lookup[*PortGroup](read(t, c), uid(30)).ExternalIDs
+	require.Equal(t, added.Value, stored[added.Key])
+	delete(stored, added.Key)
+	require.Equal(t, group.ExternalIDs, stored)
 	cfg, err = c.Commit(testContext(t), Diff(Fragment{Entries: []Entry{next}}, Fragment{}), false)
 	require.NoError(t, err)
 	require.Zero(t, cfg)

@@ -37,7 +37,9 @@ func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 }
 
 func (p Plan) steps(s *Schema) ([]step, error) {
-	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, demanded: map[rowID]*demand{}}
+	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{},
+		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}}
+	b.steps = make([]step, 0, len(p.Rows)+len(p.Edges))
 	for _, c := range p.Rows {
 		switch c.Op {
 		case Insert:
@@ -56,6 +58,13 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 		b.guardExists(rowID{e.Table, e.From})
 	}
 	entries := groupEntries(p.Entries)
+	entries = slices.DeleteFunc(entries, func(e rowEntries) bool {
+		whole := b.made[e.id] && len(e.was) == 0
+		if whole {
+			b.added[e.id] = e.is // written with the row
+		}
+		return whole
+	})
 	for _, e := range entries {
 		b.guardEntries(e)
 	}
@@ -90,8 +99,9 @@ type builder struct {
 	schema   *Schema
 	steps    []step
 	err      error
-	made     map[rowID]bool // rows that the plan inserts
-	gone     map[rowID]bool // rows that the plan deletes
+	made     map[rowID]bool              // rows that the plan inserts
+	gone     map[rowID]bool              // rows that the plan deletes
+	added    map[rowID]map[string]string // entries of rows that the plan inserts
 	demands  []*demand
 	demanded map[rowID]*demand // the first for each row
 }
@@ -370,15 +380,20 @@ func (b *builder) guardEntries(e rowEntries) {
 
 func (b *builder) insert(c RowChange) {
 	row := ovsdb.Row{}
+	what := c.label()
 	for _, col := range c.Columns {
-		b.put(c.label(), row, c.Table, col.Column, col.New)
+		b.put(what, row, c.Table, col.Column, col.New)
+	}
+	if more := b.added[rowID{c.Table, c.UUID}]; len(more) > 0 {
+		own, _ := row[columnExternalIDs].(wireMap)
+		row[columnExternalIDs] = union(own, wireMap(more))
 	}
 	if len(row) == 0 {
-		// libovsdb leaves an empty row out of the message.
+		// An empty row is left out of the message.
 		row[columnExternalIDs] = wireMap(nil)
 	}
-	b.require(c.label(), c.Table, "")
-	b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
+	b.require(what, c.Table, "")
+	b.add(what, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
 }
 
 func (b *builder) update(c RowChange) {
@@ -433,11 +448,11 @@ func (b *builder) edges(e EdgeChange) {
 	op := ovsdb.Operation{Op: ovsdb.OperationMutate, Table: e.Table, Where: isRow(e.From)}
 	if len(e.Remove) > 0 {
 		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
-			Mutator: ovsdb.MutateOperationDelete, Value: referenceSet(e.Remove)})
+			Mutator: ovsdb.MutateOperationDelete, Value: wireRefs[UUID](e.Remove)})
 	}
 	if len(e.Add) > 0 {
 		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
-			Mutator: ovsdb.MutateOperationInsert, Value: referenceSet(e.Add)})
+			Mutator: ovsdb.MutateOperationInsert, Value: wireRefs[UUID](e.Add)})
 	}
 	if len(op.Mutations) > 0 {
 		b.add(what, op)

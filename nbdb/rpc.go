@@ -141,6 +141,10 @@ func (c *codec) give(into any) error {
 
 // WriteRequest asks the server.
 func (c *codec) WriteRequest(r *rpc2.Request, params any) error {
+	if pieces, ok := params.(encoded); ok {
+		head := fmt.Appendf(nil, `{"method":%q,"id":%d,"params":`, r.Method, r.Seq)
+		return c.send(bytes.Join(append(append(encoded{head}, pieces...), []byte("}")), nil))
+	}
 	if params == nil {
 		params = []any{}
 	}
@@ -157,16 +161,18 @@ func (c *codec) WriteResponse(r *rpc2.Response, result any) error {
 
 // write sends a message at once, so that others may write too.
 func (c *codec) write(m any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(m); err != nil {
+	data, err := encode(m)
+	if err != nil {
 		return &unsendableError{err}
 	}
-	if holdsNUL(b.Bytes()) {
+	return c.send(data)
+}
+
+func (c *codec) send(data []byte) error {
+	if holdsNUL(data) {
 		return &unsendableError{errors.New("a text holds the character U+0000, which a database can't store")}
 	}
-	_, err := c.conn.Write(b.Bytes())
+	_, err := c.conn.Write(data)
 	return err
 }
 

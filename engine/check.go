@@ -76,10 +76,7 @@ func (d *desire) checkCapacity(p *Plan) {
 	if added > 0 && cause != nil {
 		d.bound(cause, "logical switches and routers in the database, of all owners", w.datapaths, added, w.datapathLimit())
 	}
-	for _, r := range sorted(d.resources) {
-		if r.Kind != model.KindTier {
-			continue
-		}
+	for _, r := range sortedIf(d.resources, isTier) {
 		n := ports[translate.SwitchUUID(w.owner, r.Metadata.VPC, r.Metadata.Name)]
 		if n > 0 {
 			d.bound(r, "ports on its switch, the router's included", len(w.ports(r.Metadata.VPC, r.Metadata.Name)), n, w.portLimit())

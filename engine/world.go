@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -320,10 +319,8 @@ func entry(id model.ID, owner, key, value string) (*model.Resource, error) {
 // context is what translations of a desired state look at.
 func (w *world) context(desired map[model.ID]*model.Resource) translate.Context {
 	tiers := map[string][]*model.Resource{}
-	for _, r := range sorted(desired) {
-		if r.Kind == model.KindTier {
-			tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
-		}
+	for _, r := range sortedIf(desired, isTier) {
+		tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
 	}
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
 		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{},
@@ -384,7 +381,19 @@ func (w *world) ports(vpc, tier string) []nbdb.UUID {
 
 // sorted are resources by kind in the order of dependence, VPC and name.
 func sorted(set map[model.ID]*model.Resource) []*model.Resource {
-	out := slices.Collect(maps.Values(set))
+	return sortedIf(set, func(*model.Resource) bool { return true })
+}
+
+func isTier(r *model.Resource) bool { return r.Kind == model.KindTier }
+
+// sortedIf are those of sorted that meet a condition.
+func sortedIf(set map[model.ID]*model.Resource, meets func(*model.Resource) bool) []*model.Resource {
+	var out []*model.Resource
+	for _, r := range set {
+		if meets(r) {
+			out = append(out, r)
+		}
+	}
 	slices.SortFunc(out, func(a, b *model.Resource) int { return compareIDs(a.ID(), b.ID()) })
 	return out
 }

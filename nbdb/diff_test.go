@@ -28,12 +28,32 @@ func TestDiffProperties(t *testing.T) {
 		require.True(t, Diff(a, shuffled(t, a)).Empty())
 		p := Diff(a, b)
 		require.Equal(t, p, Diff(shuffled(t, a), shuffled(t, b)), "the order of the input must not matter")
+		require.Equal(t, p.Empty(), Same(a, b))
+		require.True(t, Same(a, shuffled(t, a)))
+		one, other := part(t, a), part(t, rapid.SampledFrom([]Fragment{a, b}).Draw(t, "of"))
+		require.Equal(t, Diff(one, other).Empty(), Same(one, other))
 		text, err := json.Marshal(p)
 		require.NoError(t, err)
 		var back Plan
 		require.NoError(t, json.Unmarshal(text, &back))
 		require.Equal(t, p, back)
 	})
+}
+
+// part has one row, one edge and one entry of a fragment, as far as it has any.
+func part(t *rapid.T, f Fragment) Fragment {
+	few := func(n int) (from, to int) {
+		at := rapid.IntRange(0, min(n, 2)).Draw(t, "at")
+		return at, min(at+1, n)
+	}
+	var p Fragment
+	from, to := few(len(f.Rows))
+	p.Rows = f.Rows[from:to]
+	from, to = few(len(f.Edges))
+	p.Edges = f.Edges[from:to]
+	from, to = few(len(f.Entries))
+	p.Entries = f.Entries[from:to]
+	return p
 }
 
 // TestDiffIsWhatTheServerNeeds: from any state to any other one plan leads,

@@ -46,11 +46,16 @@ func (c *codec) frame() ([]byte, error) {
 	depth, quoted := 0, false
 	for i := 0; ; i++ {
 		for i >= len(buf) {
-			buf = slices.Grow(buf, readSize)
+			if cap(buf)-len(buf) < readSize {
+				buf = slices.Grow(buf, max(readSize, 2*len(buf))) // a message of megabytes is copied seldom
+			}
 			n, err := c.conn.Read(buf[len(buf):cap(buf)])
 			if buf = buf[:len(buf)+n]; n == 0 && err != nil {
 				return nil, err
 			}
+		}
+		for quoted && buf[i] != '"' && buf[i] != '\\' && i+1 < len(buf) {
+			i++
 		}
 		switch b := buf[i]; {
 		case quoted && b == '\\':

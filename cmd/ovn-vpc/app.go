@@ -28,6 +28,7 @@ type app struct {
 	output  string // -o of the command that runs
 	help    string // the command that runs, for a hint at its help
 	started bool   // the command line was understood
+	early   *ahead // a connection that nobody has taken yet
 }
 
 const (

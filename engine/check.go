@@ -161,7 +161,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 
 // foreignNames are the names of rows that are not ours, by kind of name.
 func (w *world) foreignNames() map[string]nbdb.Row {
-	owned := map[nbdb.UUID]bool{}
+	owned := make(map[nbdb.UUID]bool, 2*len(w.rows))
 	for _, rows := range w.rows {
 		for _, r := range rows {
 			owned[r.ID()] = true
@@ -176,9 +176,7 @@ func (w *world) foreignNames() map[string]nbdb.Row {
 			taken[group+name] = r
 		}
 	}
-	for _, r := range nbdb.All[*nbdb.LogicalSwitchPort](w.state) {
-		note("port ", r, r.Name)
-	}
+	w.state.Each(nbdb.TableLogicalSwitchPort, func(r nbdb.Row) { note("port ", r, r.(*nbdb.LogicalSwitchPort).Name) })
 	for _, r := range nbdb.All[*nbdb.LogicalRouterPort](w.state) {
 		note("port ", r, r.Name)
 	}

@@ -260,7 +260,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 	w := d.world
 	then := w.context(d.resources)
 	d.now = w.context(w.resources)
-	seen := map[model.ID]bool{}
+	seen := make(map[model.ID]bool, len(d.input))
 	structural := map[string]bool{}
 	add := func(c *change) {
 		seen[c.id] = true

@@ -17,8 +17,8 @@ import (
 // allocate fills in the addresses and MACs of the wish's attachments. What an
 // attachment has it keeps.
 func (e *Engine) allocate(d *desire, attempt int) {
-	a := &allocator{engine: e, desire: d, attempt: attempt, tiers: map[tierID]*tierState{}, taken: map[vpcAddr]bool{}}
-	asked := map[model.ID]bool{}
+	a := &allocator{engine: e, desire: d, attempt: attempt, tiers: map[tierID]*tierState{}, taken: make(map[vpcAddr]bool, len(d.resources))}
+	asked := make(map[model.ID]bool, len(d.input))
 	var open []*model.Resource
 	for _, r := range d.input {
 		if r.Kind == model.KindAttachment {

@@ -76,10 +76,7 @@ func (d *desire) checkCapacity(p *Plan) {
 	if added > 0 && cause != nil {
 		d.bound(cause, "logical switches and routers in the database, of all owners", w.datapaths, added, w.datapathLimit())
 	}
-	for _, r := range sorted(d.resources) {
-		if r.Kind != model.KindTier {
-			continue
-		}
+	for _, r := range sortedIf(d.resources, isTier) {
 		n := ports[translate.SwitchUUID(w.owner, r.Metadata.VPC, r.Metadata.Name)]
 		if n > 0 {
 			d.bound(r, "ports on its switch, the router's included", len(w.ports(r.Metadata.VPC, r.Metadata.Name)), n, w.portLimit())
@@ -164,7 +161,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 
 // foreignNames are the names of rows that are not ours, by kind of name.
 func (w *world) foreignNames() map[string]nbdb.Row {
-	owned := map[nbdb.UUID]bool{}
+	owned := make(map[nbdb.UUID]bool, 2*len(w.rows))
 	for _, rows := range w.rows {
 		for _, r := range rows {
 			owned[r.ID()] = true
@@ -179,9 +176,7 @@ func (w *world) foreignNames() map[string]nbdb.Row {
 			taken[group+name] = r
 		}
 	}
-	for _, r := range nbdb.All[*nbdb.LogicalSwitchPort](w.state) {
-		note("port ", r, r.Name)
-	}
+	w.state.Each(nbdb.TableLogicalSwitchPort, func(r nbdb.Row) { note("port ", r, r.(*nbdb.LogicalSwitchPort).Name) })
 	for _, r := range nbdb.All[*nbdb.LogicalRouterPort](w.state) {
 		note("port ", r, r.Name)
 	}

@@ -88,15 +88,25 @@ func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, e
 // plan makes a plan of a wish. The mirror doesn't know names of other owners' ports:
 // after a plan that failed the database is read.
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
-	read := e.read
+	read, s := e.read, e.scopeOf(wish)
 	if attempt > 0 {
 		read = e.readFresh
+	} else if e.onlyLists(wish) {
+		s.attachments = map[string]bool{}
 	}
-	w, err := read(ctx, e.scopeOf(wish))
+	w, err := read(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return e.planIn(ctx, w, wish, attempt)
+}
+
+// onlyLists tells whether a wish that is to be carried out is about lists alone,
+// whose rows are the same whoever is attached, and nobody wants to know what it
+// opens.
+func (e *Engine) onlyLists(wish wish) bool {
+	return wish.judging == judgeStrictly && len(wish.remove) == 0 && !wish.prune && wish.reckoning == reckonNever && e.Openings == nil &&
+		!slices.ContainsFunc(wish.put, func(r *model.Resource) bool { return r.Kind != model.KindACL })
 }
 
 // scopeOf is what has to be read for a wish.
@@ -247,6 +257,7 @@ type change struct {
 	before *model.Resource // as stored, nil when new
 	after  *model.Resource // nil when removed
 	input  bool
+	same   bool // the rows are as they are to be
 }
 
 // touched are the changes by VPC: those of the wish, and those of resources
@@ -256,7 +267,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 	w := d.world
 	then := w.context(d.resources)
 	d.now = w.context(w.resources)
-	seen := map[model.ID]bool{}
+	seen := make(map[model.ID]bool, len(d.input))
 	structural := map[string]bool{}
 	adopt := func(*change) {}
 	if len(w.unread) > 0 {
@@ -281,13 +292,10 @@ func (d *desire) touched() (map[string][]*change, error) {
 		add(c)
 	}
 	moved := d.moved()
-	for _, r := range sorted(d.resources) {
-		if seen[r.ID()] || !structural[vpcOf(r.ID())] || w.resources[r.ID()] == nil || !moved.concerns(r) {
-			continue
-		}
-		if r.Kind == model.KindAttachment && !d.tierMoved(r) {
-			continue
-		}
+	for _, r := range sortedIf(d.resources, func(r *model.Resource) bool {
+		return !seen[r.ID()] && structural[vpcOf(r.ID())] && w.resources[r.ID()] != nil && moved.concerns(r) &&
+			(r.Kind != model.KindAttachment || d.tierMoved(r))
+	}) {
 		if moved.vpcs[vpcOf(r.ID())] {
 			if same, err := sameFragment(r, d.now, then); err != nil {
 				return nil, err
@@ -344,11 +352,14 @@ func (d *desire) changeOf(id model.ID, then translate.Context) (*change, error) 
 	c := &change{id: id, before: w.resources[id], after: d.resources[id], have: w.have(id)}
 	if c.after == nil {
 		c.before = w.before(id)
-		return c, nil
+	} else {
+		var err error
+		if c.want, err = fragment(c.after, then); err != nil {
+			return nil, err
+		}
 	}
-	var err error
-	c.want, err = fragment(c.after, then)
-	return c, err
+	c.same = nbdb.Same(c.have, c.want)
+	return c, nil
 }
 
 // tierMoved tells whether an attachment's tier, or where an agent plugs it its
@@ -381,15 +392,13 @@ func sameFragment(r *model.Resource, now, then translate.Context) (bool, error) 
 
 // planVPC is the part of the plan for one VPC, nil when nothing changes.
 func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, error) {
-	whole := diffOf(changes)
-	if whole.Empty() {
+	if !slices.ContainsFunc(changes, func(c *change) bool { return !c.same }) {
 		return nil, nil
 	}
 	part := &VPCPlan{VPC: vpc}
-	moved := movedRows(d, changes, whole)
 	var active []*change
 	for _, c := range changes {
-		if rc, ok := d.report(c, moved[c.id]); ok {
+		if rc, ok := d.report(c); ok {
 			part.Changes = append(part.Changes, rc)
 			active = append(active, c)
 		}
@@ -399,7 +408,7 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	guards := e.newGuarder(d, vpc)
 	broken, judged, gated := d.judge(part)
 	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
-	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active, whole)
+	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active)
 	for i, group := range groups {
 		tx := diffOf(group)
 		guards.guard(group, &tx)
@@ -413,6 +422,7 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 
 func diffOf(changes []*change) nbdb.Plan {
 	var have, want nbdb.Fragment
+	want.Rows = make([]nbdb.Row, 0, 2*len(changes))
 	for _, c := range changes {
 		join(&have, c.have)
 		join(&want, c.want)
@@ -426,45 +436,15 @@ func join(f *nbdb.Fragment, g nbdb.Fragment) {
 	f.Entries = append(f.Entries, g.Entries...)
 }
 
-// movedRows tells which resources have rows, edges or entries in a plan.
-func movedRows(d *desire, changes []*change, p nbdb.Plan) map[model.ID]bool {
-	type edge = nbdb.Edge
-	rows, edges, entries := map[nbdb.UUID]bool{}, map[edge]bool{}, map[nbdb.Entry]bool{}
-	for _, r := range p.Rows {
-		rows[r.UUID] = true
-	}
-	for _, c := range p.Edges {
-		for _, list := range [][]nbdb.UUID{c.Add, c.Remove} {
-			for _, t := range list {
-				edges[edge{Table: c.Table, From: c.From, Column: c.Column, Target: t}] = true
-			}
-		}
-	}
-	for _, c := range p.Entries {
-		entries[nbdb.Entry{Table: c.Table, Row: c.Row, Key: c.Key}] = true
-	}
-	moved := map[model.ID]bool{}
-	for _, c := range changes {
-		for _, f := range []nbdb.Fragment{c.have, c.want} {
-			moved[c.id] = moved[c.id] ||
-				slices.ContainsFunc(f.Rows, func(r nbdb.Row) bool { return rows[r.ID()] }) ||
-				slices.ContainsFunc(f.Edges, func(x edge) bool { return edges[x] }) ||
-				slices.ContainsFunc(f.Entries, func(x nbdb.Entry) bool {
-					x.Value = ""
-					return entries[x]
-				})
-		}
-	}
-	return moved
-}
-
 // report is a change in the user's terms; ok is false when there is none.
-func (d *desire) report(c *change, moved bool) (ResourceChange, bool) {
+func (d *desire) report(c *change) (ResourceChange, bool) {
 	rc := ResourceChange{Kind: c.id.Kind, VPC: c.id.VPC, Name: c.id.Name}
 	switch {
 	case c.after == nil:
 		rc.Action = Remove
 		return rc, true
+	case c.same:
+		return rc, false
 	case c.before == nil && len(c.have.Rows)+len(c.have.Entries) == 0:
 		rc.Action = Create
 	case c.before == nil:
@@ -474,8 +454,6 @@ func (d *desire) report(c *change, moved bool) (ResourceChange, bool) {
 		switch {
 		case len(rc.Fields) > 0:
 			rc.Action = Change
-		case !moved:
-			return rc, false
 		case c.input && !d.follows(c):
 			rc.Action = Repair
 		default:

@@ -19,13 +19,42 @@ const manyVPCs = 4
 func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 	if e.Mirror.lock(ctx) {
 		defer e.Mirror.mu.RUnlock()
+		s.attachments = nil
 		return e.Mirror.wide(s)
 	}
+	if s.attachments == nil {
+		return e.readFresh(ctx, s)
+	}
+	w, err := e.readFresh(ctx, s)
+	if err != nil || !w.expects() {
+		return w, err
+	}
+	s.attachments = nil
 	return e.readFresh(ctx, s)
 }
 
-// readFresh reads the scope from the database itself.
+// expects tells whether there are expectations, which may be about attachments.
+func (w *world) expects() bool {
+	for id := range w.resources {
+		if id.Kind == model.KindExpectation {
+			return true
+		}
+	}
+	return false
+}
+
+// readFresh reads the scope from the database itself. Of attachments it reads all
+// or none.
 func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
+	state, err := e.NB.Read(ctx, e.queries(s, nameQueries(s.puts))...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the northbound database: %w", err)
+	}
+	return newWorld(e.Owner, s, state, readStored)
+}
+
+// queries are what has to be read of a scope, beside what finds out about names.
+func (e *Engine) queries(s scope, aboutNames []nbdb.Query) []nbdb.Query {
 	names := []string{"_uuid", "name"}
 	queries := []nbdb.Query{
 		{Table: nbdb.TableNBGlobal},
@@ -34,10 +63,14 @@ func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 		{Table: nbdb.TableLogicalSwitch, Columns: names},
 		{Table: nbdb.TableLogicalRouter, Columns: names},
 	}
-	queries = append(queries, e.elsewhere(s, nameQueries(s.puts))...)
+	queries = append(queries, e.elsewhere(s, aboutNames)...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
-			queries = append(queries, nbdb.Query{Table: table, Includes: includes})
+			q := nbdb.Query{Table: table, Includes: includes}
+			if s.attachments != nil && table == nbdb.TableLogicalSwitchPort {
+				q.Where = map[string]any{"type": translate.RouterPortType}
+			}
+			queries = append(queries, q)
 		}
 	}
 	if s.all || len(s.vpcs) > manyVPCs {
@@ -47,11 +80,7 @@ func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
 			owned(map[string]string{translate.KeyOwner: e.Owner, translate.KeyVPC: v})
 		}
 	}
-	state, err := e.NB.Read(ctx, queries...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the northbound database: %w", err)
-	}
-	return newWorld(e.Owner, s, state, readStored)
+	return queries
 }
 
 // nameQueries find out who has the names of resources' ports; the names of router
@@ -60,11 +89,8 @@ func nameQueries(puts []*model.Resource) []nbdb.Query {
 	if len(puts) == 0 {
 		return nil
 	}
-	names := []string{"_uuid", "name"}
-	queries := []nbdb.Query{
-		{Table: nbdb.TableLogicalRouterPort, Columns: names},
-		{Table: nbdb.TablePortGroup, Columns: names},
-	}
+	all := everyName()
+	queries, names := all[:len(all)-1], all[0].Columns
 	var ports []string
 	for _, r := range puts {
 		switch spec := r.Spec.(type) {
@@ -75,12 +101,19 @@ func nameQueries(puts []*model.Resource) []nbdb.Query {
 		}
 	}
 	if len(ports) > manyNames {
-		return append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
+		return all
 	}
 	for _, n := range ports {
 		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
 	}
 	return queries
+}
+
+// everyName are the queries for more names than are asked for one by one.
+func everyName() []nbdb.Query {
+	names := []string{"_uuid", "name"}
+	return []nbdb.Query{{Table: nbdb.TableLogicalRouterPort, Columns: names}, {Table: nbdb.TablePortGroup, Columns: names},
+		{Table: nbdb.TableLogicalSwitchPort, Columns: names}}
 }
 
 // elsewhere cuts queries for the names of all ports down to the ports that are

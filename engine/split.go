@@ -21,9 +21,9 @@ const (
 // ovn-northd 26.03 aborts when it sees both at once. Of more rows than one
 // transaction takes, surplus attachments come in transactions of their own:
 // new ones behind the structure, deleted ones ahead of it.
-func split(changes []*change, whole nbdb.Plan) [][]*change {
+func split(changes []*change) [][]*change {
 	var out [][]*change
-	if removesDatapath(whole) && insertsDatapath(whole) {
+	if exchangesDatapaths(changes) {
 		var ahead, rest []*change
 		for _, c := range changes {
 			if c.after == nil && leavesWithSwitch(c, changes) {
@@ -92,6 +92,31 @@ func bounded(changes []*change) [][]*change {
 		out = append(out, first)
 	}
 	return append(out, slices.Collect(slices.Chunk(later, chunk))...)
+}
+
+// exchangesDatapaths tells whether changes remove some switches or routers and
+// bring others.
+func exchangesDatapaths(changes []*change) bool {
+	had, wanted := map[nbdb.UUID]bool{}, map[nbdb.UUID]bool{}
+	for _, c := range changes {
+		for _, side := range []struct {
+			rows []nbdb.Row
+			into map[nbdb.UUID]bool
+		}{{c.have.Rows, had}, {c.want.Rows, wanted}} {
+			for _, r := range side.rows {
+				if isDatapath(r.Table()) {
+					side.into[r.ID()] = true
+				}
+			}
+		}
+	}
+	both := 0
+	for row := range had {
+		if wanted[row] {
+			both++
+		}
+	}
+	return both < len(had) && both < len(wanted)
 }
 
 func isDatapath(table string) bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -58,10 +57,11 @@ func newWorld(owner string, s scope, state *nbdb.State, read func(nbdb.Row) stor
 	if len(globals) != 1 {
 		return nil, fmt.Errorf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", len(globals))
 	}
+	many := state.Len(nbdb.TableLogicalSwitchPort)
 	w := &world{owner: owner, state: state, global: globals[0],
-		resources: map[model.ID]*model.Resource{}, digests: map[model.ID]string{},
-		rows:   map[model.ID][]nbdb.Row{},
-		stored: map[nbdb.UUID]model.ID{}, edited: map[model.ID]bool{}, copies: map[model.ID][]nbdb.Entry{},
+		resources: make(map[model.ID]*model.Resource, many), digests: make(map[model.ID]string, many),
+		rows:   make(map[model.ID][]nbdb.Row, many),
+		stored: make(map[nbdb.UUID]model.ID, many), edited: map[model.ID]bool{}, copies: make(map[model.ID][]nbdb.Entry, many),
 	}
 	w.datapaths = state.Len(nbdb.TableLogicalSwitch) + state.Len(nbdb.TableLogicalRouter)
 	w.readOfferings()
@@ -110,28 +110,8 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 
 // principal is the resource that a row stores, nil if it stores none.
 func principal(r nbdb.Row) (*model.Resource, error) {
-	kind, ok := principalKind(r)
-	if _, stored := r.IDs()[translate.KeySpec]; !ok || !stored {
-		return nil, nil
-	}
-	res, err := model.ParseStored(kind, []byte(translate.StoredSpec(r.IDs())))
-	if err != nil {
-		return nil, err
-	}
-	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
-	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok && id != res.ID() {
-		return nil, fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)
-	}
-	// What was checked when it was written fits its digest.
-	if edited(r, res) {
-		err = invalid(res.Check())
-	}
-	return res, err
-}
-
-// edited tells whether the resource that a row stores does not fit its digest.
-func edited(r nbdb.Row, res *model.Resource) bool {
-	return r.IDs()[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(r.IDs())), res.Manager)
+	s := readStored(r)
+	return s.resource, s.err
 }
 
 // stored is what a row stores: a resource, or nothing.
@@ -142,14 +122,27 @@ type stored struct {
 }
 
 func readStored(r nbdb.Row) stored {
-	res, err := principal(r)
+	kind, ok := principalKind(r)
+	if _, there := r.IDs()[translate.KeySpec]; !ok || !there {
+		return stored{}
+	}
+	text := []byte(translate.StoredSpec(r.IDs()))
+	res, err := model.ParseStored(kind, text)
 	if err != nil {
 		return stored{err: err}
 	}
-	if res == nil {
-		return stored{}
+	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
+	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok && id != res.ID() {
+		return stored{err: fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)}
 	}
-	return stored{resource: res, edited: edited(r, res)}
+	// What was checked when it was written fits its digest.
+	if r.IDs()[translate.KeyDigest] == translate.Digest(text, res.Manager) {
+		return stored{resource: res}
+	}
+	if err := invalid(res.Check()); err != nil {
+		return stored{err: err}
+	}
+	return stored{resource: res, edited: true}
 }
 
 // readPrincipal notes the resource that a row stores, if it stores one.
@@ -168,7 +161,9 @@ func (w *world) readPrincipal(r nbdb.Row, s stored) {
 	w.resources[id] = s.resource
 	w.stored[r.ID()] = id
 	w.digests[id] = r.IDs()[translate.KeyDigest]
-	w.edited[id] = s.edited
+	if s.edited {
+		w.edited[id] = true
+	}
 }
 
 // assign finds out to which resource a row belongs.
@@ -315,10 +310,8 @@ func entry(id model.ID, owner, key, value string) (*model.Resource, error) {
 // context is what translations of a desired state look at.
 func (w *world) context(desired map[model.ID]*model.Resource) translate.Context {
 	tiers := map[string][]*model.Resource{}
-	for _, r := range sorted(desired) {
-		if r.Kind == model.KindTier {
-			tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
-		}
+	for _, r := range sortedIf(desired, isTier) {
+		tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
 	}
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
 		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{},
@@ -379,7 +372,20 @@ func (w *world) ports(vpc, tier string) []nbdb.UUID {
 
 // sorted are resources by kind in the order of dependence, VPC and name.
 func sorted(set map[model.ID]*model.Resource) []*model.Resource {
-	return inOrder(slices.Collect(maps.Values(set)))
+	return sortedIf(set, func(*model.Resource) bool { return true })
+}
+
+func isTier(r *model.Resource) bool { return r.Kind == model.KindTier }
+
+// sortedIf are those of sorted that meet a condition.
+func sortedIf(set map[model.ID]*model.Resource, meets func(*model.Resource) bool) []*model.Resource {
+	var out []*model.Resource
+	for _, r := range set {
+		if meets(r) {
+			out = append(out, r)
+		}
+	}
+	return inOrder(out)
 }
 
 func inOrder(list []*model.Resource) []*model.Resource {
@@ -388,7 +394,13 @@ func inOrder(list []*model.Resource) []*model.Resource {
 }
 
 func compareIDs(a, b model.ID) int {
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(a.VPC, b.VPC), cmp.Compare(a.Name, b.Name))
+	switch {
+	case a.Kind != b.Kind:
+		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(a.Kind, b.Kind))
+	case a.VPC != b.VPC:
+		return cmp.Compare(a.VPC, b.VPC)
+	}
+	return cmp.Compare(a.Name, b.Name)
 }
 
 // rank orders kinds so that what is referred to comes first.

@@ -15,7 +15,7 @@ import (
 // the order of keys and every place kept; false if it is no JSON. YAML is not
 // quite a superset of JSON in yaml.v3: it lacks `\/` and surrogate pairs.
 func jsonNodes(data []byte) ([]*yaml.Node, bool) {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' {
+	if !mayBeJSON(data) {
 		return nil, false
 	}
 	r := newJSONReader(data)
@@ -30,6 +30,11 @@ func jsonNodes(data []byte) ([]*yaml.Node, bool) {
 		}
 		documents = append(documents, &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{node}, Line: node.Line, Column: node.Column})
 	}
+}
+
+func mayBeJSON(data []byte) bool {
+	trimmed := bytes.TrimLeft(data, " \t\r\n")
+	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
 }
 
 // maxJSONDepth keeps the reader's recursion small; bounded refuses far less.

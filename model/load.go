@@ -101,6 +101,9 @@ func (l *loader) input(input Input) {
 func (l *loader) part(file string, part parsedPart) int {
 	documents := 0
 	for _, node := range part.nodes {
+		if l.full() {
+			return documents
+		}
 		if node.Kind != yaml.DocumentNode || len(node.Content) == 0 || isNull(node.Content[0]) {
 			continue
 		}

@@ -19,9 +19,9 @@ import (
 // Deletions are not checked: Users says who stands against one.
 func Check(set []*Resource, before func(ID) *Resource, complete func(vpc string) bool) Diagnostics {
 	c := &crossChecker{state: newState(set), before: before, complete: complete, said: make(map[ID]bool)}
-	c.interfaces = make(map[string]spot)
-	c.addresses = make(map[addressKey]spot)
-	c.macs = make(map[macKey]spot)
+	c.interfaces = make(map[string]spot, len(set))
+	c.addresses = make(map[addressKey]spot, len(set))
+	c.macs = make(map[macKey]spot, len(set))
 	for _, r := range set {
 		c.scope(r)
 		switch spec := r.Spec.(type) {

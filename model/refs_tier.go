@@ -107,7 +107,7 @@ func (c *crossChecker) overlap(later, first spot, laterPrefix, firstPrefix netip
 func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 	if spec.InterfaceID != "" {
 		claim(c, c.interfaces, spec.InterfaceID, spot{r, "spec.interfaceID"},
-			fmt.Sprintf("%s is the interface ID of", quote(spec.InterfaceID)), "an interface ID belongs to one attachment")
+			func() string { return quote(spec.InterfaceID) + " is the interface ID of" }, "an interface ID belongs to one attachment")
 	}
 	if !sound(r, "spec.tier") {
 		return
@@ -124,14 +124,14 @@ func (c *crossChecker) attachment(r *Resource, spec *AttachmentSpec) {
 		c.asksDHCP(r, spec, tier)
 	}
 	if spec.MAC != "" && sound(r, "spec.mac") {
-		claim(c, c.macs, macKey{tierID, spec.MAC}, spot{r, "spec.mac"}, string(spec.MAC)+" is the MAC of", "give one of them another")
+		claim(c, c.macs, macKey{tierID, spec.MAC}, spot{r, "spec.mac"}, func() string { return string(spec.MAC) + " is the MAC of" }, "give one of them another")
 	}
 	for i, addr := range spec.Addresses {
 		at := spot{r, index("spec.addresses", i)}
 		if !sound(r, at.field) {
 			continue
 		}
-		claim(c, c.addresses, addressKey{tierID, addr}, at, addr.String()+" is taken by", "give one of them another address")
+		claim(c, c.addresses, addressKey{tierID, addr}, at, func() string { return addr.String() + " is taken by" }, "give one of them another address")
 		if sound(tier, "spec.cidrs") {
 			c.address(at, addr, tier)
 		}
@@ -150,13 +150,13 @@ func (c *crossChecker) asksDHCP(r *Resource, spec *AttachmentSpec, tier *Resourc
 }
 
 // claim notes who has a thing, and reports a second one that wants it.
-func claim[K comparable](c *crossChecker, taken map[K]spot, key K, at spot, problem, fix string) {
+func claim[K comparable](c *crossChecker, taken map[K]spot, key K, at spot, problem func() string, fix string) {
 	first, ok := taken[key]
 	switch {
 	case !ok:
 		taken[key] = at
 	case first.r != at.r:
-		c.collision(at, first, problem, fix)
+		c.collision(at, first, problem(), fix)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ const CodeSyntax Code = "syntax"
 // part is a piece of an input: whole documents, most often one.
 type part struct {
 	line int // lines of the input before it
+	at   int // bytes
 	data []byte
 }
 
@@ -43,7 +45,7 @@ func split(data []byte) []part {
 		marker := bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || bytes.IndexByte([]byte(" \t\r\n"), text[3]) >= 0)
 		if marker && started {
 			if content {
-				parts = append(parts, part{startLine, data[start:at]})
+				parts = append(parts, part{startLine, start, data[start:at]})
 			}
 			start, startLine, content = at, line, false
 		}
@@ -54,7 +56,7 @@ func split(data []byte) []part {
 		at = end
 	}
 	if content {
-		parts = append(parts, part{startLine, data[start:]})
+		parts = append(parts, part{startLine, start, data[start:]})
 	}
 	return parts
 }
@@ -95,21 +97,50 @@ type parsedPart struct {
 	fault *Diagnostic
 }
 
+// parsedAtOnce is how many parts at most are parsed as one: to set a parser up
+// takes about as long as a small document.
+const parsedAtOnce = 32
+
 // parseAll parses parts side by side, as many as there are processors.
 func parseAll(file string, parts []part) []parsedPart {
-	parsed := make([]parsedPart, len(parts))
+	runs := slices.Collect(slices.Chunk(parts, parsedAtOnce))
+	parsed := make([][]parsedPart, len(runs))
 	var next atomic.Int64
 	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+	for range min(runtime.GOMAXPROCS(0), len(runs)) {
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
-				nodes, fault := parse(file, parts[i])
-				parsed[i] = parsedPart{parts[i], nodes, fault}
+			for i := next.Add(1) - 1; i < int64(len(runs)); i = next.Add(1) - 1 {
+				parsed[i] = parseRun(file, runs[i])
 			}
 		})
 	}
 	all.Wait()
+	return slices.Concat(parsed...)
+}
+
+// parseRun parses neighbouring parts: as one, if it is certain that each alone
+// gives the same.
+func parseRun(file string, parts []part) []parsedPart {
+	if whole, ok := joined(parts); ok {
+		if nodes, fault := parse(file, whole); fault == nil {
+			return []parsedPart{{whole, nodes, nil}}
+		}
+	}
+	parsed := make([]parsedPart, len(parts))
+	for i, p := range parts {
+		nodes, fault := parse(file, p)
+		parsed[i] = parsedPart{p, nodes, fault}
+	}
 	return parsed
+}
+
+// joined makes neighbouring parts one. It is not for JSON, nor for anchors, which
+// yaml.v3 carries over from one document to the next.
+func joined(parts []part) (part, bool) {
+	first, last := parts[0], parts[len(parts)-1]
+	whole := part{first.line, first.at, first.data[:last.at+len(last.data)-first.at]} // they are parts of one text
+	return whole, len(parts) > 1 && bytes.IndexByte(whole.data, '&') < 0 &&
+		!slices.ContainsFunc(parts, func(p part) bool { return mayBeJSON(p.data) })
 }
 
 // parse reads the documents of a part up to the first that isn't YAML.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -305,14 +304,13 @@ func EdgesOf(r Row) []Edge {
 	return edges
 }
 
-// toWire encodes a canonical value for a column of the server's schema, with
-// pairs and elements in order so that equal plans are equal bytes.
+// toWire prepares a canonical value for a column of the server's schema to be sent.
 func toWire(column *ovsdb.ColumnSchema, value any) (any, error) {
 	reference := column.Type == ovsdb.TypeUUID ||
 		column.TypeObj != nil && column.TypeObj.Key != nil && column.TypeObj.Key.Type == ovsdb.TypeUUID
 	switch v := value.(type) {
 	case nil:
-		return []any{"set", []string{}}, nil
+		return wireTexts{}, nil
 	case string:
 		if reference {
 			return [2]string{"uuid", v}, nil
@@ -322,28 +320,11 @@ func toWire(column *ovsdb.ColumnSchema, value any) (any, error) {
 		return v, nil
 	case []string:
 		if !reference {
-			return []any{"set", v}, nil
+			return wireTexts(v), nil
 		}
-		return referenceSet(v), nil
+		return wireRefs[string](v), nil
 	case map[string]string:
 		return wireMap(v), nil
 	}
 	return nil, fmt.Errorf("unexpected value %#v", value)
-}
-
-func referenceSet[S ~string](uuids []S) any {
-	refs := make([][2]string, len(uuids))
-	for i, u := range uuids {
-		refs[i] = [2]string{"uuid", string(u)}
-	}
-	return []any{"set", refs}
-}
-
-func wireMap(m map[string]string) any {
-	pairs := make([][2]string, 0, len(m))
-	for k, v := range m {
-		pairs = append(pairs, [2]string{k, v})
-	}
-	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	return []any{"map", pairs}
 }

@@ -114,6 +114,8 @@ func TestRowsGuardThemselves(t *testing.T) {
 		"entry, changed": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:owner", Old: ptr("default"), New: ptr("me")}}},
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) +
 				`"]]],"mutations":[["external_ids","delete",["set",["ovn-vpc:owner"]]]]}`},
+		"entry, row gone": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:offering/a", New: ptr("1")}}},
+			`{"op":"delete","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) + `"]]]}`},
 		"entry, added by another": {Plan{Entries: []EntryChange{{Table: TableLogicalSwitch, Row: uid(1), Key: "ovn-vpc:offering/a", New: ptr("1")}}},
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid","` + string(uid(1)) +
 				`"]]],"mutations":[["external_ids","insert",["map",[["ovn-vpc:offering/a","2"]]]]]}`},
@@ -249,6 +251,14 @@ func TestEntriesAndBump(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, cfg)
 	require.Equal(t, "2", All[*NBGlobal](read(t, c))[0].ExternalIDs[entry.Key])
+
+	group := &PortGroup{UUID: uid(30), Name: "g", ExternalIDs: ids("g")}
+	added := Entry{Table: TablePortGroup, Row: uid(30), Key: "other:note", Value: "of a row that comes with it"}
+	commit(t, c, Diff(Fragment{}, Fragment{Rows: []Row{group}, Entries: []Entry{added}}))
+	stored := Lookup[*PortGroup](read(t, c), uid(30)).ExternalIDs
+	require.Equal(t, added.Value, stored[added.Key])
+	delete(stored, added.Key)
+	require.Equal(t, group.ExternalIDs, stored)
 	cfg, err = c.Commit(testContext(t), Diff(Fragment{Entries: []Entry{next}}, Fragment{}), false)
 	require.NoError(t, err)
 	require.Zero(t, cfg)

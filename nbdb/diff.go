@@ -30,32 +30,51 @@ func idOf(r Row) rowID { return rowID{r.Table(), r.ID()} }
 // the order of rows, edges and entries.
 func Diff(have, want Fragment) Plan {
 	var p Plan
-	haveRows, wantRows := byID(have.Rows), byID(want.Rows)
+	left := byID(have.Rows)
 	inserted := map[rowID]*RowChange{}
 	deleted := map[rowID]bool{}
-	for id, w := range wantRows {
-		if h, ok := haveRows[id]; ok {
-			if c, changed := updateOf(h, w); changed {
-				p.Rows = append(p.Rows, c)
-			}
+	p.Rows = make([]RowChange, 0, len(want.Rows)) // never grown: inserted points into it
+	for _, w := range want.Rows {
+		id := idOf(w)
+		h, ok := left[id]
+		if !ok {
+			p.Rows = append(p.Rows, insertOf(w))
+			inserted[id] = &p.Rows[len(p.Rows)-1]
 			continue
 		}
-		c := insertOf(w)
-		inserted[id] = &c
-	}
-	for id, h := range haveRows {
-		if _, ok := wantRows[id]; !ok {
-			p.Rows = append(p.Rows, deleteOf(h))
-			deleted[id] = true
+		delete(left, id)
+		if c, changed := updateOf(h, w); changed {
+			p.Rows = append(p.Rows, c)
 		}
+	}
+	for id := range left {
+		deleted[id] = true
 	}
 	p.Edges = diffEdges(have.Edges, want.Edges, inserted, deleted)
 	p.Entries = diffEntries(have.Entries, want.Entries)
-	for _, c := range inserted {
-		p.Rows = append(p.Rows, *c)
+	for _, h := range left {
+		p.Rows = append(p.Rows, deleteOf(h))
+	}
+	if len(p.Rows) == 0 {
+		p.Rows = nil
 	}
 	p.sort()
 	return p
+}
+
+// Same tells whether a plan that turns one fragment into another is empty.
+func Same(have, want Fragment) bool {
+	single := func(f Fragment) bool { return len(f.Rows) == 1 && len(f.Edges) < 2 && len(f.Entries) < 2 }
+	switch {
+	case len(have.Rows) != len(want.Rows):
+		return false
+	case !single(have) || !single(want):
+		return Diff(have, want).Empty()
+	case idOf(have.Rows[0]) != idOf(want.Rows[0]):
+		return false
+	}
+	_, changed := updateOf(have.Rows[0], want.Rows[0])
+	return !changed && slices.Equal(have.Edges, want.Edges) && slices.Equal(have.Entries, want.Entries)
 }
 
 func byID(rows []Row) map[rowID]Row {
@@ -175,7 +194,7 @@ func ownKeys(have, want map[string]string) (was, is any) {
 }
 
 func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[rowID]bool) []EdgeChange {
-	had, wanted := edgeSet(have), edgeSet(want)
+	had := edgeSet(have)
 	changes := map[Edge]*EdgeChange{} // by the edge without its target
 	change := func(e Edge) *EdgeChange {
 		e.Target = ""
@@ -186,14 +205,17 @@ func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[row
 		}
 		return c
 	}
-	for e := range wanted {
+	for _, e := range want {
 		if _, ok := inserted[rowID{e.Table, e.From}]; ok || !had[e] {
 			c := change(e)
 			c.Add = append(c.Add, e.Target)
 		}
 	}
+	for _, e := range want {
+		delete(had, e)
+	}
 	for e := range had {
-		if _, ok := inserted[rowID{e.Table, e.From}]; !ok && !wanted[e] {
+		if _, ok := inserted[rowID{e.Table, e.From}]; !ok {
 			c := change(e)
 			c.Remove = append(c.Remove, e.Target)
 		}
@@ -202,6 +224,7 @@ func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[row
 	for _, set := range slices.SortedFunc(maps.Keys(changes), compareEdges) {
 		c, id := changes[set], rowID{set.Table, set.From}
 		slices.Sort(c.Add)
+		c.Add = slices.Compact(c.Add)
 		slices.Sort(c.Remove)
 		if row, ok := inserted[id]; ok {
 			row.Columns = append(row.Columns, ColumnChange{Column: c.Column, New: toStrings(c.Add)})
@@ -234,25 +257,27 @@ func toStrings(uuids []UUID) []string {
 }
 
 func diffEntries(have, want []Entry) []EntryChange {
-	values := func(entries []Entry) map[Entry]*string { // by the entry without its value
-		m := make(map[Entry]*string, len(entries))
-		for _, e := range entries {
-			value := e.Value
-			e.Value = ""
-			m[e] = &value
-		}
-		return m
+	left := make(map[Entry]string, len(have)) // by the entry without its value
+	for _, e := range have {
+		value := e.Value
+		e.Value = ""
+		left[e] = value
 	}
-	had, wanted := values(have), values(want)
-	all := maps.Clone(had)
-	maps.Copy(all, wanted)
 	var changes []EntryChange
-	for e := range all {
-		was, is := had[e], wanted[e]
-		if was != nil && is != nil && *was == *is {
-			continue
+	for _, e := range want {
+		is := e.Value
+		e.Value = ""
+		c := EntryChange{Table: e.Table, Row: e.Row, Key: e.Key, New: &is}
+		was, there := left[e]
+		if delete(left, e); there {
+			c.Old = &was
 		}
-		changes = append(changes, EntryChange{Table: e.Table, Row: e.Row, Key: e.Key, Old: was, New: is})
+		if !there || was != is {
+			changes = append(changes, c)
+		}
+	}
+	for e, was := range left {
+		changes = append(changes, EntryChange{Table: e.Table, Row: e.Row, Key: e.Key, Old: &was})
 	}
 	return changes
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -27,12 +28,32 @@ func TestDiffProperties(t *testing.T) {
 		require.True(t, Diff(a, shuffled(t, a)).Empty())
 		p := Diff(a, b)
 		require.Equal(t, p, Diff(shuffled(t, a), shuffled(t, b)), "the order of the input must not matter")
+		require.Equal(t, p.Empty(), Same(a, b))
+		require.True(t, Same(a, shuffled(t, a)))
+		one, other := part(t, a), part(t, rapid.SampledFrom([]Fragment{a, b}).Draw(t, "of"))
+		require.Equal(t, Diff(one, other).Empty(), Same(one, other))
 		text, err := json.Marshal(p)
 		require.NoError(t, err)
 		var back Plan
 		require.NoError(t, json.Unmarshal(text, &back))
 		require.Equal(t, p, back)
 	})
+}
+
+// part has one row, one edge and one entry of a fragment, as far as it has any.
+func part(t *rapid.T, f Fragment) Fragment {
+	few := func(n int) (from, to int) {
+		at := rapid.IntRange(0, min(n, 2)).Draw(t, "at")
+		return at, min(at+1, n)
+	}
+	var p Fragment
+	from, to := few(len(f.Rows))
+	p.Rows = f.Rows[from:to]
+	from, to = few(len(f.Edges))
+	p.Edges = f.Edges[from:to]
+	from, to = few(len(f.Entries))
+	p.Entries = f.Entries[from:to]
+	return p
 }
 
 // TestDiffIsWhatTheServerNeeds: from any state to any other one plan leads,
@@ -129,6 +150,36 @@ func TestPlanGolden(t *testing.T) {
 		lines = append(append(lines, line...), '\n')
 	}
 	golden(t, "operations.json", string(lines))
+}
+
+// What a plan relies on of one row costs one precondition, but for what
+// contradicts itself, which no row meets.
+func TestPreconditionsOfOneRow(t *testing.T) {
+	pairs := func(value string) map[string]string { return map[string]string{"ovn-vpc:digest": value} }
+	update := RowChange{Op: Update, Table: TableLogicalSwitch, UUID: uid(1), Columns: []ColumnChange{
+		{Column: columnExternalIDs, Old: pairs("a"), New: map[string]string{"ovn-vpc:digest": "b", "ovn-vpc:rule/1": "{}"}},
+		{Column: "name", Old: "shop/web", New: "shop/www"}}}
+	ofRow := func(digest string, columns map[string]any) Guard {
+		return Guard{Table: TableLogicalSwitch, Row: uid(1), Includes: pairs(digest), Columns: columns}
+	}
+	waits := func(guards ...Guard) (out []ovsdb.Operation) {
+		p := Plan{Guards: guards, Rows: []RowChange{update},
+			Edges: []EdgeChange{{Table: TableLogicalSwitch, From: uid(1), Column: "ports", Add: []UUID{uid(2)}}}}
+		ops, err := p.Operations(packaged(t))
+		require.NoError(t, err)
+		for _, op := range ops {
+			if op.Op == ovsdb.OperationWait {
+				out = append(out, op)
+			}
+		}
+		return out
+	}
+	all := waits(ofRow("a", nil), ofRow("a", map[string]any{"other_config": map[string]string{}}))
+	require.Len(t, all, 2, "before and after")
+	require.Equal(t, []string{"name", "other_config"}, all[0].Columns)
+	require.Equal(t, includes(columnExternalIDs, wireMap(pairs("a"))), all[0].Where[1])
+	require.Equal(t, includes(columnExternalIDs, wireMap(map[string]string{"ovn-vpc:rule/1": "{}"})), all[1].Where[1], "only what is new")
+	require.Len(t, waits(ofRow("other", nil)), 3)
 }
 
 func TestMerge(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -36,7 +37,9 @@ func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 }
 
 func (p Plan) steps(s *Schema) ([]step, error) {
-	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, sure: map[rowID]bool{}}
+	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{},
+		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}}
+	b.steps = make([]step, 0, len(p.Rows)+len(p.Edges))
 	for _, c := range p.Rows {
 		switch c.Op {
 		case Insert:
@@ -45,7 +48,9 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 			b.gone[rowID{c.Table, c.UUID}] = true
 		}
 	}
-	b.guards(p.Guards)
+	for _, g := range p.Guards {
+		b.guardOne(g)
+	}
 	for _, c := range p.Rows {
 		b.guardRow(c)
 	}
@@ -53,9 +58,20 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 		b.guardExists(rowID{e.Table, e.From})
 	}
 	entries := groupEntries(p.Entries)
+	entries = slices.DeleteFunc(entries, func(e rowEntries) bool {
+		whole := b.made[e.id] && len(e.was) == 0
+		if whole {
+			b.added[e.id] = e.is // written with the row
+		}
+		return whole
+	})
 	for _, e := range entries {
 		b.guardEntries(e)
 	}
+	for _, d := range b.demands {
+		b.waitRow(d)
+	}
+	b.guardSets(p.Guards)
 	for _, c := range p.Rows {
 		switch c.Op {
 		case Insert:
@@ -80,12 +96,63 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 
 // builder collects operations and keeps its first error.
 type builder struct {
-	schema *Schema
-	steps  []step
-	err    error
-	made   map[rowID]bool // rows that the plan inserts
-	gone   map[rowID]bool // rows that the plan deletes
-	sure   map[rowID]bool // rows whose existence is guarded
+	schema   *Schema
+	steps    []step
+	err      error
+	made     map[rowID]bool              // rows that the plan inserts
+	gone     map[rowID]bool              // rows that the plan deletes
+	added    map[rowID]map[string]string // entries of rows that the plan inserts
+	demands  []*demand
+	demanded map[rowID]*demand // the first for each row
+}
+
+// demand is how a row has to be: there, with these pairs in its external_ids and
+// these values.
+type demand struct {
+	what   string // it means where it is not so
+	id     rowID
+	ids    map[string]string
+	values ovsdb.Row
+}
+
+// demand adds to what has to be before anything is changed. What is asked of one
+// row becomes one precondition, unless it contradicts itself.
+func (b *builder) demand(d demand) {
+	first := b.demanded[d.id]
+	if first == nil || contradict(first.ids, d.ids) || contradict(first.values, d.values) {
+		b.demands = append(b.demands, &d)
+		if first == nil {
+			b.demanded[d.id] = &d
+		}
+		return
+	}
+	if len(first.ids)+len(first.values) == 0 {
+		first.what = d.what
+	}
+	first.ids, first.values = union(first.ids, d.ids), union(first.values, d.values)
+}
+
+// contradict tells whether a key has another value in the second map.
+func contradict[M ~map[string]V, V any](a, b M) bool {
+	for k, v := range b {
+		if had, ok := a[k]; ok && !reflect.DeepEqual(had, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// union is what two maps hold; it may be one of them.
+func union[M ~map[string]V, V any](a, b M) M {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
 }
 
 func (b *builder) add(what string, op ovsdb.Operation) {
@@ -128,35 +195,16 @@ func wait(table string, where []ovsdb.Condition, columns []string, until ovsdb.W
 		Where: where, Columns: columns, Until: string(until), Rows: rows}
 }
 
-// waitRow demands that a row is there, with these pairs in its external_ids
-// and these values.
-func (b *builder) waitRow(what string, id rowID, ids map[string]string, values ovsdb.Row) {
-	where := isRow(id.uuid)
-	if len(ids) > 0 {
-		where = append(where, includes(columnExternalIDs, wireMap(ids)))
+// waitRow refuses the transaction where a row is not as demanded by now.
+func (b *builder) waitRow(d *demand) {
+	where, values := isRow(d.id.uuid), d.values
+	if len(d.ids) > 0 {
+		where = append(where, includes(columnExternalIDs, wireMap(d.ids)))
 	}
 	if len(values) == 0 {
-		values = ovsdb.Row{columnUUID: ref(id.uuid)}
+		values = ovsdb.Row{columnUUID: ref(d.id.uuid)}
 	}
-	columns := slices.Sorted(maps.Keys(values))
-	b.add(what, wait(id.table, where, columns, ovsdb.WaitConditionEqual, values))
-	b.sure[id] = true
-}
-
-// guards writes each precondition once, however many plans have brought it.
-func (b *builder) guards(guards []Guard) {
-	seen := make(map[string]bool, len(guards))
-	for _, g := range guards {
-		text, err := json.Marshal(g)
-		if err != nil {
-			b.fail(g.label(), err)
-			continue
-		}
-		if !seen[string(text)] {
-			b.guard(g)
-		}
-		seen[string(text)] = true
-	}
+	b.add(d.what, wait(d.id.table, where, slices.Sorted(maps.Keys(values)), ovsdb.WaitConditionEqual, values))
 }
 
 // require fails where the server lacks a column, or with an empty column a table.
@@ -168,17 +216,43 @@ func (b *builder) require(what, table, column string) bool {
 	return false
 }
 
-func (b *builder) guard(g Guard) {
+// guardOne is the part of a guard that is about one row.
+func (b *builder) guardOne(g Guard) {
 	what := g.label()
-	if !b.require(what, g.Table, g.Match) {
+	if g.Row == "" || !b.require(what, g.Table, "") {
 		return
 	}
-	if g.Row != "" {
-		values := ovsdb.Row{}
-		for column, value := range g.Columns {
-			b.put(what, values, g.Table, column, value)
+	values := ovsdb.Row{}
+	for column, value := range g.Columns {
+		b.put(what, values, g.Table, column, value)
+	}
+	b.demand(demand{what + " is gone or has changed", rowID{g.Table, g.Row}, g.Includes, values})
+}
+
+// guardSets writes each precondition about sets of rows once, however many plans
+// have brought it.
+func (b *builder) guardSets(guards []Guard) {
+	seen := map[string]bool{}
+	for _, g := range guards {
+		if g.Row != "" {
+			continue
 		}
-		b.waitRow(what+" is gone or has changed", rowID{g.Table, g.Row}, g.Includes, values)
+		text, err := json.Marshal(g)
+		if err != nil {
+			b.fail(g.label(), err)
+			continue
+		}
+		if !seen[string(text)] {
+			b.guardSet(g)
+		}
+		seen[string(text)] = true
+	}
+}
+
+// guardSet is the part of a guard that is about all rows that meet conditions.
+func (b *builder) guardSet(g Guard) {
+	what := g.label()
+	if g.Row != "" || !b.require(what, g.Table, g.Match) {
 		return
 	}
 	var where []ovsdb.Condition
@@ -230,21 +304,21 @@ func (b *builder) guardRow(c RowChange) {
 			}
 			b.put(c.label(), values, c.Table, col.Column, col.Old)
 		}
-		b.waitRow(c.label()+" is gone or has changed", id, ids, values)
+		b.demand(demand{c.label() + " is gone or has changed", id, ids, values})
 	case Delete:
 		var ids map[string]string
 		if c.Key != "" {
 			ids = map[string]string{keyKey: c.Key}
 		}
-		b.waitRow(c.label()+" is gone", id, ids, nil)
+		b.demand(demand{c.label() + " is gone", id, ids, nil})
 	}
 }
 
 // guardExists demands that a row is there that the plan neither inserts nor
 // deletes: a mutation of a row that is gone is no error by itself.
 func (b *builder) guardExists(id rowID) {
-	if !b.made[id] && !b.gone[id] && !b.sure[id] {
-		b.waitRow(label(id.table, id.uuid, "", "")+" is gone", id, nil, nil)
+	if !b.made[id] && !b.gone[id] && b.demanded[id] == nil {
+		b.demand(demand{label(id.table, id.uuid, "", "") + " is gone", id, nil, nil})
 	}
 }
 
@@ -297,25 +371,33 @@ func groupEntries(entries []EntryChange) []rowEntries {
 	return groups
 }
 
+// guardEntries demands what is replaced. A row that is only added to has to be
+// there after that (keys).
 func (b *builder) guardEntries(e rowEntries) {
-	if len(e.was) == 0 {
+	switch {
+	case len(e.was) > 0:
+		b.demand(demand{e.what() + " has changed", e.id, e.was, nil})
+	case len(e.is) == 0:
 		b.guardExists(e.id)
-		return
 	}
-	b.waitRow(e.what()+" has changed", e.id, e.was, nil)
 }
 
 func (b *builder) insert(c RowChange) {
 	row := ovsdb.Row{}
+	what := c.label()
 	for _, col := range c.Columns {
-		b.put(c.label(), row, c.Table, col.Column, col.New)
+		b.put(what, row, c.Table, col.Column, col.New)
+	}
+	if more := b.added[rowID{c.Table, c.UUID}]; len(more) > 0 {
+		own, _ := row[columnExternalIDs].(wireMap)
+		row[columnExternalIDs] = union(own, wireMap(more))
 	}
 	if len(row) == 0 {
-		// libovsdb leaves an empty row out of the message.
+		// An empty row is left out of the message.
 		row[columnExternalIDs] = wireMap(nil)
 	}
-	b.require(c.label(), c.Table, "")
-	b.add(c.label(), ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
+	b.require(what, c.Table, "")
+	b.add(what, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: c.Table, UUID: string(c.UUID), Row: row})
 }
 
 func (b *builder) update(c RowChange) {
@@ -337,7 +419,8 @@ func (b *builder) update(c RowChange) {
 // keys exchanges pairs in the external_ids of a row; keys of over go with any
 // value. Inserting a key that is there leaves it as it is; so the wait after it
 // refuses the transaction where somebody else has added the key with another
-// value meanwhile.
+// value meanwhile. That can't be with one that had a value, which is demanded
+// and taken out before.
 func (b *builder) keys(what string, id rowID, was, is map[string]string, over ...string) {
 	var mutations []ovsdb.Mutation
 	if len(over) > 0 {
@@ -356,8 +439,10 @@ func (b *builder) keys(what string, id rowID, was, is map[string]string, over ..
 		return
 	}
 	b.add(what, ovsdb.Operation{Op: ovsdb.OperationMutate, Table: id.table, Where: isRow(id.uuid), Mutations: mutations})
-	if len(is) > 0 {
-		b.waitRow(what+": external_ids have changed", id, is, nil)
+	added := maps.Clone(is)
+	maps.DeleteFunc(added, func(key, _ string) bool { _, had := was[key]; return had })
+	if len(added) > 0 {
+		b.waitRow(&demand{what + ": external_ids have changed", id, added, nil})
 	}
 }
 
@@ -372,11 +457,11 @@ func (b *builder) edges(e EdgeChange) {
 	op := ovsdb.Operation{Op: ovsdb.OperationMutate, Table: e.Table, Where: isRow(e.From)}
 	if len(e.Remove) > 0 {
 		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
-			Mutator: ovsdb.MutateOperationDelete, Value: referenceSet(e.Remove)})
+			Mutator: ovsdb.MutateOperationDelete, Value: wireRefs[UUID](e.Remove)})
 	}
 	if len(e.Add) > 0 {
 		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
-			Mutator: ovsdb.MutateOperationInsert, Value: referenceSet(e.Add)})
+			Mutator: ovsdb.MutateOperationInsert, Value: wireRefs[UUID](e.Add)})
 	}
 	if len(op.Mutations) > 0 {
 		b.add(what, op)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Plan is the difference between two states, as plain data: it can be shown,
@@ -97,10 +98,13 @@ func (p *Plan) Merge(others ...Plan) {
 
 // sort puts changes into the plan's order and joins those of one set.
 func (p *Plan) sort() {
-	slices.SortStableFunc(p.Rows, func(a, b RowChange) int {
-		return cmp.Or(compareTables(a.Table, b.Table), cmp.Compare(a.Key, b.Key), cmp.Compare(a.UUID, b.UUID))
+	slices.SortFunc(p.Rows, func(a, b RowChange) int {
+		if a.Table != b.Table {
+			return compareTables(a.Table, b.Table)
+		}
+		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(a.UUID, b.UUID))
 	})
-	slices.SortStableFunc(p.Edges, func(a, b EdgeChange) int { return compareEdges(a.set(), b.set()) })
+	slices.SortFunc(p.Edges, func(a, b EdgeChange) int { return compareEdges(a.set(), b.set()) })
 	joined := p.Edges[:0]
 	for _, e := range p.Edges {
 		if n := len(joined); n > 0 && joined[n-1].set() == e.set() {
@@ -112,7 +116,7 @@ func (p *Plan) sort() {
 		joined = append(joined, e)
 	}
 	p.Edges = joined
-	slices.SortStableFunc(p.Entries, func(a, b EntryChange) int {
+	slices.SortFunc(p.Entries, func(a, b EntryChange) int {
 		return cmp.Or(compareTables(a.Table, b.Table), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Key, b.Key))
 	})
 }
@@ -146,7 +150,7 @@ func tableRank(table string) int {
 func label(table string, uuid UUID, key, name string) string {
 	switch {
 	case key != "":
-		return fmt.Sprintf("%s %s", table, key)
+		return table + " " + key
 	case name != "":
 		return fmt.Sprintf("%s %q", table, name)
 	default:

@@ -46,11 +46,16 @@ func (c *codec) frame() ([]byte, error) {
 	depth, quoted := 0, false
 	for i := 0; ; i++ {
 		for i >= len(buf) {
-			buf = slices.Grow(buf, readSize)
+			if cap(buf)-len(buf) < readSize {
+				buf = slices.Grow(buf, max(readSize, 2*len(buf))) // a message of megabytes is copied seldom
+			}
 			n, err := c.conn.Read(buf[len(buf):cap(buf)])
 			if buf = buf[:len(buf)+n]; n == 0 && err != nil {
 				return nil, err
 			}
+		}
+		for quoted && buf[i] != '"' && buf[i] != '\\' && i+1 < len(buf) {
+			i++
 		}
 		switch b := buf[i]; {
 		case quoted && b == '\\':
@@ -141,6 +146,10 @@ func (c *codec) give(into any) error {
 
 // WriteRequest asks the server.
 func (c *codec) WriteRequest(r *rpc2.Request, params any) error {
+	if pieces, ok := params.(encoded); ok {
+		head := fmt.Appendf(nil, `{"method":%q,"id":%d,"params":`, r.Method, r.Seq)
+		return c.send(bytes.Join(append(append(encoded{head}, pieces...), []byte("}")), nil))
+	}
 	if params == nil {
 		params = []any{}
 	}
@@ -157,16 +166,18 @@ func (c *codec) WriteResponse(r *rpc2.Response, result any) error {
 
 // write sends a message at once, so that others may write too.
 func (c *codec) write(m any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(m); err != nil {
+	data, err := encode(m)
+	if err != nil {
 		return &unsendableError{err}
 	}
-	if holdsNUL(b.Bytes()) {
+	return c.send(data)
+}
+
+func (c *codec) send(data []byte) error {
+	if holdsNUL(data) {
 		return &unsendableError{errors.New("a text holds the character U+0000, which a database can't store")}
 	}
-	_, err := c.conn.Write(b.Bytes())
+	_, err := c.conn.Write(data)
 	return err
 }
 

@@ -92,8 +92,12 @@ func (s *session) call(ctx context.Context, method string, args, reply any) erro
 
 // Transact carries out operations.
 func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) ([]result, error) {
+	params, err := transaction(s.database, ops)
+	if err != nil {
+		return nil, &unsendableError{err}
+	}
 	var raw json.RawMessage
-	if err := s.call(ctx, "transact", transaction(s.database, ops), &raw); err != nil {
+	if err := s.call(ctx, "transact", params, &raw); err != nil {
 		return nil, err
 	}
 	return readResults(raw)

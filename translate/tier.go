@@ -72,7 +72,7 @@ func (b *builder) switchRouterPort(sw nbdb.UUID) {
 	port := &nbdb.LogicalSwitchPort{
 		UUID:        b.uuid(nbdb.TableLogicalSwitchPort, key),
 		Name:        SwitchRouterPortName(m.VPC, m.Name),
-		Type:        "router",
+		Type:        RouterPortType,
 		Addresses:   []string{"router"},
 		Options:     map[string]string{"router-port": RouterPortName(m.VPC, m.Name)},
 		ExternalIDs: b.ids(key),

@@ -28,6 +28,7 @@ type app struct {
 	output  string // -o of the command that runs
 	help    string // the command that runs, for a hint at its help
 	started bool   // the command line was understood
+	early   *ahead // a connection that nobody has taken yet
 }
 
 const (
@@ -113,7 +114,7 @@ func (a *app) action(do func(ctx context.Context, cmd *cobra.Command, args []str
 // collectSeldom lets a command that is soon over have more garbage before it
 // collects it, unless the environment says how much (Go's package runtime).
 func (a *app) collectSeldom() {
-	const percent, limit = 400, 2 << 30
+	const percent, limit = 1000, 2 << 30
 	if a.getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

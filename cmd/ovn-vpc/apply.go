@@ -121,7 +121,12 @@ func (a *app) gateFlags(cmd *cobra.Command) (read func() (openings, error)) {
 // apply applies files. unbounded is the context of what goes on when it is done:
 // waiting for a confirmation.
 func (a *app) apply(ctx, unbounded context.Context, paths []string, prune bool, o openings, wait engine.Wait) error {
-	set, found, err := a.load(paths, a.online(ctx))
+	inputs, found, err := a.inputs(paths)
+	if err != nil {
+		return err
+	}
+	defer a.lookAhead(ctx, inputs)()
+	set, found, err := parse(inputs, found, a.online(ctx))
 	if err != nil {
 		return err
 	}

@@ -102,11 +102,11 @@ func (a *app) southbound() string { return cmp.Or(a.flags.sb, a.getenv("OVN_SB_D
 func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, close func(), err error) {
 	log := a.logger()
 	options := a.northbound(log)
-	nb, err := nbdb.Dial(ctx, options)
+	nb, store, err := a.dial(ctx, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	e = engine.New(nb, a.flags.owner, a.flags.manager)
+	e = engine.New(store, a.flags.owner, a.flags.manager)
 	e.Log, e.Progress, e.OverrideExpectations = log, a.progress(), a.flags.override
 	e.ConfirmWithin, e.RepairDamaged = a.flags.within, a.flags.repair
 	e.SchemaVersion = func() string { return nb.Schema().Version() }

@@ -16,10 +16,24 @@ type check func(*model.Set) model.Diagnostics
 // InvalidError that holds also what further says, so that all faults of an
 // input are told at once. found are the warnings.
 func (a *app) load(paths []string, further check) (set *model.Set, found model.Diagnostics, err error) {
+	inputs, found, err := a.inputs(paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	return parse(inputs, found, further)
+}
+
+// inputs reads files; found is what can't be read of them.
+func (a *app) inputs(paths []string) (inputs []model.Input, found model.Diagnostics, err error) {
 	if len(paths) == 0 {
 		return nil, nil, usagef("say what to read: -f FILE, where FILE is a file, a folder, or - for standard input")
 	}
-	inputs, found := model.ReadPaths(paths, a.stdin)
+	inputs, found = model.ReadPaths(paths, a.stdin)
+	return inputs, found, nil
+}
+
+// parse is load of what has been read, where found was found.
+func parse(inputs []model.Input, found model.Diagnostics, further check) (*model.Set, model.Diagnostics, error) {
 	set, faults := model.Load(inputs...)
 	found = append(found, faults...)
 	if found.HasErrors() {

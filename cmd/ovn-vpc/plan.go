@@ -59,7 +59,12 @@ database stays as it was.`,
 // plan is the plan for files; without a document in them, one that changes
 // nothing.
 func (a *app) plan(ctx context.Context, paths []string, prune bool) (*engine.Plan, error) {
-	set, found, err := a.load(paths, a.online(ctx))
+	inputs, found, err := a.inputs(paths)
+	if err != nil {
+		return nil, err
+	}
+	defer a.lookAhead(ctx, inputs)()
+	set, found, err := parse(inputs, found, a.online(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// ahead is a connection that was begun while the input was still being read, and
+// the northbound database with it.
+type ahead struct {
+	ctx   context.Context // in which it is made
+	done  chan struct{}   // closed when there is what follows
+	nb    *nbdb.Client
+	store engine.Store
+	err   error
+}
+
+// lookAhead begins to connect and to read for a large input. drop ends what nobody
+// has taken.
+func (a *app) lookAhead(ctx context.Context, inputs []model.Input) (drop func()) {
+	like := glimpse(inputs)
+	if a.server() != "" || len(like) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := &ahead{ctx: ctx, done: make(chan struct{})}
+	a.early = c
+	go func() {
+		defer close(c.done)
+		if c.nb, c.err = nbdb.Dial(ctx, a.northbound(a.logger())); c.err != nil {
+			return
+		}
+		e := engine.New(c.nb, a.flags.owner, a.flags.manager)
+		e.ReadAhead(ctx, like)
+		c.store = e.NB
+	}()
+	return func() {
+		cancel()
+		if <-c.done; a.early != nil && c.err == nil {
+			c.nb.Close()
+		}
+		a.early = nil
+	}
+}
+
+// glimpse are some resources of a large input, of nearly nothing of its text.
+func glimpse(inputs []model.Input) []*model.Resource {
+	const large, first = 64, 1 << 10 // documents, and bytes of each file
+	documents := 0
+	heads := make([]model.Input, len(inputs))
+	for i, in := range inputs {
+		documents += 1 + bytes.Count(in.Data, []byte("\n---"))
+		heads[i] = model.Input{Name: in.Name, Data: in.Data[:min(first, len(in.Data))]}
+	}
+	if documents < large {
+		return nil
+	}
+	set, _ := model.Load(heads...)
+	return set.Resources
+}
+
+// dial connects to the northbound database, or takes the connection that was begun
+// before.
+func (a *app) dial(ctx context.Context, options nbdb.Options) (*nbdb.Client, engine.Store, error) {
+	c := a.early
+	if c == nil {
+		nb, err := nbdb.Dial(ctx, options)
+		return nb, nb, err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if c.ctx.Err() == nil {
+			return nil, nil, ctx.Err() // who asks had less time
+		}
+		<-c.done
+	}
+	a.early = nil
+	return c.nb, c.store, c.err
+}

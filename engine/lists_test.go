@@ -1,0 +1,71 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+)
+
+// counting is a store that counts the ports that are read.
+type counting struct {
+	engine.Store
+	ports int
+}
+
+func (c *counting) Read(ctx context.Context, queries ...nbdb.Query) (*nbdb.State, error) {
+	state, err := c.Store.Read(ctx, queries...)
+	if err == nil {
+		c.ports += state.Len(nbdb.TableLogicalSwitchPort)
+	}
+	return state, err
+}
+
+// Who applies lists alone doesn't read who is attached, unless expectations or
+// what the change opens may hang on it.
+func TestListsAlone(t *testing.T) {
+	opened := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432], tiers: [app]}")
+	guests := att("shop", "db-1", "db") + document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]")
+	const routerPorts, all = 2, 4
+	apply := func(f *fixture) (*counting, *engine.Result, error) {
+		store := &counting{Store: f.NB}
+		f.NB = store
+		r, err := f.Apply(f.ctx, load(t, opened), false, engine.WaitNone)
+		return store, r, err
+	}
+	t.Run("no attachment is read", func(t *testing.T) {
+		f := newFixture(t, false)
+		f.apply(guarded() + guests)
+		store, r, err := apply(f)
+		require.NoError(t, err)
+		require.Equal(t, routerPorts, store.ports)
+		require.Equal(t, "update ACL shop/db", r.VPCs[0].Changes[0].String())
+		f.noDrift()
+	})
+	t.Run("an expectation is about an attachment", func(t *testing.T) {
+		f := newFixture(t, false)
+		f.apply(guarded() + guests + expectation("shop", "closed", "from: vpn, to: db-1, traffic: tcp/22, expect: deny"))
+		store, _, err := apply(f)
+		require.ErrorContains(t, err, "will not hold")
+		require.Equal(t, routerPorts+all, store.ports)
+	})
+	t.Run("what it opens must be named", func(t *testing.T) {
+		f := newFixture(t, false)
+		f.apply(guarded() + guests)
+		f.Engine = f.Confirming(nil)
+		store, _, err := apply(f)
+		require.ErrorContains(t, err, "the plan opens")
+		require.Equal(t, all, store.ports)
+	})
+	t.Run("a router port has another type by now", func(t *testing.T) {
+		f := newFixture(t, false)
+		f.apply(guarded() + guests)
+		f.nbctl("set", "logical_switch_port", "shop/db/rtr", `type=""`)
+		_, _, err := apply(f)
+		require.NoError(t, err)
+		f.noDrift()
+	})
+}

@@ -18,7 +18,8 @@ func (a *app) reachCommand() *cobra.Command {
 		Use: "reach", Short: "Tell who can reach whom",
 		Long: `Tell exactly which traffic the access lists let pass between tiers, or between
 attachments, and from and to outside: by what is stored, or with -f as it would
-be when the files were applied. What isn't listed doesn't pass.
+be when the files were applied; where no database is named and none is at the usual
+place, the files are taken for all there is. What isn't listed doesn't pass.
 
 It is about the first packets of connections; replies pass unless it says
 otherwise. What is in no tier is outside: a VPC has no way there by itself.
@@ -90,7 +91,7 @@ func (a *app) reach(ctx context.Context, paths []string, o engine.ReachOptions) 
 	if err != nil {
 		return nil, err
 	}
-	b, done, err := a.connect(ctx, false)
+	b, done, err := a.connectOr(ctx, set != nil, false)
 	if err != nil {
 		return nil, err
 	}

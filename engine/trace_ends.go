@@ -28,19 +28,15 @@ type host struct {
 	others           []host // for which it stands too
 }
 
-// is tells whether two hosts are one, perhaps by another address.
-func (h host) is(other host) bool {
-	return h.addr == other.addr || h.port != "" && h.port == other.port
-}
-
-// pairs counts the pairs of different hosts that two stand for, and gives one.
+// pairs counts the pairs of different addresses that two hosts stand for, and gives
+// one.
 func pairs(s, d host) (from, to host, n int) {
 	if s.tier != d.tier {
 		return s, d, (1 + len(s.others)) * (1 + len(d.others))
 	}
 	for _, a := range append([]host{s}, s.others...) {
 		for _, b := range append([]host{d}, d.others...) {
-			if a.is(b) {
+			if a.addr == b.addr {
 				continue
 			}
 			if n == 0 {

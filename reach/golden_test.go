@@ -46,7 +46,7 @@ func outcome(t *testing.T, archive *txtar.Archive) []byte {
 	if asked("views") {
 		data, err := json.MarshalIndent(r, "", " ")
 		require.NoError(t, err)
-		out += "\n" + r.Mermaid() + "\n" + r.DOT() + "\n" + string(data) + "\n"
+		out += "\n" + reach.Mermaid(r) + "\n" + reach.DOT(r) + "\n" + string(data) + "\n"
 	}
 	return []byte(out)
 }

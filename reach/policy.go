@@ -78,6 +78,9 @@ type Policy struct {
 // ParseEnd reads outside, tier/NAME, attachment/NAME, or NAME alone, which leaves
 // the kind open.
 func ParseEnd(text string) (End, error) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return End{}, fmt.Errorf("%s is an address, not outside, NAME, tier/NAME or attachment/NAME (trace tells of one)", text)
+	}
 	kind, name, ok := model.SplitEnd(text)
 	if !ok {
 		return End{}, fmt.Errorf("%q is none of outside, NAME, tier/NAME and attachment/NAME", text)

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -51,42 +52,70 @@ func columns(rows [][]string) string {
 	return b.String()
 }
 
-// Mermaid is a flowchart (https://mermaid.js.org/syntax/flowchart.html). What
-// stays in a tier is left out.
-func (r *Result) Mermaid() string {
+// Mermaid is a flowchart (https://mermaid.js.org/syntax/flowchart.html), of several
+// VPCs with a box for each. What stays in a tier is left out.
+func Mermaid(results ...*Result) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
-	names := r.nodes(func(id string, e End) { fmt.Fprintf(&b, "  %s[\"%s\"]\n", id, e) })
-	for _, p := range r.Paths {
-		if !p.InTier {
-			fmt.Fprintf(&b, "  %s -->|\"%s\"| %s\n", names[p.From], p.Traffic, names[p.To])
+	for i, r := range results {
+		if len(results) > 1 {
+			fmt.Fprintf(&b, "  subgraph v%d[\"%s\"]\n", i, r.VPC)
+		}
+		names := r.nodes(prefix(i, results), func(id string, e End) { fmt.Fprintf(&b, "  %s[\"%s\"]\n", id, e) })
+		for _, p := range r.Paths {
+			if !p.InTier {
+				fmt.Fprintf(&b, "  %s -->|\"%s\"| %s\n", names[p.From], p.Traffic, names[p.To])
+			}
+		}
+		if len(results) > 1 {
+			b.WriteString("  end\n")
 		}
 	}
 	return b.String()
 }
 
-// DOT is a graph for Graphviz (https://graphviz.org/doc/info/lang.html). What
-// stays in a tier is left out.
-func (r *Result) DOT() string {
+// DOT is a graph for Graphviz (https://graphviz.org/doc/info/lang.html), of several
+// VPCs with a box for each. What stays in a tier is left out.
+func DOT(results ...*Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %q {\n  rankdir=LR;\n", r.VPC)
-	names := r.nodes(func(id string, e End) { fmt.Fprintf(&b, "  %s [label=%q];\n", id, e) })
-	for _, p := range r.Paths {
-		if !p.InTier {
-			fmt.Fprintf(&b, "  %s -> %s [label=%q];\n", names[p.From], names[p.To], p.Traffic)
+	name := "VPCs"
+	if len(results) == 1 {
+		name = results[0].VPC
+	}
+	fmt.Fprintf(&b, "digraph %q {\n  rankdir=LR;\n", name)
+	for i, r := range results {
+		if len(results) > 1 {
+			fmt.Fprintf(&b, "  subgraph %q {\n  label=%q;\n", "cluster_"+r.VPC, r.VPC)
+		}
+		names := r.nodes(prefix(i, results), func(id string, e End) { fmt.Fprintf(&b, "  %s [label=%q];\n", id, e) })
+		for _, p := range r.Paths {
+			if !p.InTier {
+				fmt.Fprintf(&b, "  %s -> %s [label=%q];\n", names[p.From], names[p.To], p.Traffic)
+			}
+		}
+		if len(results) > 1 {
+			b.WriteString("  }\n")
 		}
 	}
 	b.WriteString("}\n")
 	return b.String()
 }
 
+// prefix begins the names of a result's nodes.
+func prefix(i int, results []*Result) string {
+	if len(results) == 1 {
+		return "n"
+	}
+	return fmt.Sprintf("v%dn", i)
+}
+
 // nodes gives each end an identifier, in the order in which they come up.
-func (r *Result) nodes(declare func(id string, e End)) map[End]string {
+func (r *Result) nodes(prefix string, declare func(id string, e End)) map[End]string {
 	names := map[End]string{}
 	for _, p := range r.Paths {
 		for _, e := range []End{p.From, p.To} {
 			if names[e] == "" {
-				names[e] = fmt.Sprintf("n%d", len(names))
+				names[e] = prefix + strconv.Itoa(len(names))
 				declare(names[e], e)
 			}
 		}

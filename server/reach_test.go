@@ -113,6 +113,47 @@ func TestSingleWritesAreGated(t *testing.T) {
 	}
 }
 
+// A removal that breaks an expectation which it doesn't take along is refused with
+// the rule that decides then, and may break it where that is asked for.
+func TestRemovalsBreakExpectations(t *testing.T) {
+	const vpc, broken = "/v1/vpcs/shop", "Expectation shop/reserved: allow 10.10.2.200 -> db tcp 5432 will not hold: tcp 5432 is stopped by "
+	for name, c := range map[string]struct{ method, path, body, by string }{
+		"a tier":                {"DELETE", vpc + "/tiers/app?cascade=true", "", "db/ingress default"},
+		"a tier, by a document": {"POST", "/v1/delete?cascade=true", `{"items": [{"kind": "Tier", "vpc": "shop", "name": "app"}]}`, "db/ingress default"},
+		"a tier's list":         {"POST", vpc + "/tiers/db/acl?", `{"acl": "default-deny"}`, "default-deny/ingress default"},
+		"all rules of a list":   {"PUT", vpc + "/acls/db?", `{"spec": {}}`, "db/ingress default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+			f.call("POST", "/v1/apply", example(t, "three-tier"), "Content-Type", yamlType).is(200)
+			f.call("PUT", vpc+"/expectations/reserved", `{"spec": {"from": "10.10.2.200", "to": "db", "traffic": "tcp/5432", "expect": "allow"}}`).is(201)
+			before := f.call("GET", "/v1/export", "").is(200).text
+			require.Contains(t, f.call(c.method, c.path, c.body).problem(422, "invalid").Detail, broken+c.by)
+			require.Equal(t, before, f.call("GET", "/v1/export", "").is(200).text)
+			f.call(c.method, c.path+"&overrideExpectations=true", c.body).is(200)
+			text, err := f.sandbox.NBCtl(t.Context(), "get", "Logical_Router", "shop", `external_ids:ovn-vpc-run\:overridden`)
+			require.NoError(t, err)
+			require.Contains(t, text, `\"expectations\":[\"reserved\"]`)
+			f.noDrift()
+		})
+	}
+}
+
+// What an expectation names stays, or takes it along; breaking expectations has no
+// part in that.
+func TestWhatExpectationsNameIsInUse(t *testing.T) {
+	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+	const db1 = "/v1/vpcs/shop/attachments/db-1"
+	f.call("POST", "/v1/apply", example(t, "three-tier"), "Content-Type", yamlType).is(200)
+	f.call("PUT", "/v1/vpcs/shop/expectations/served", `{"spec": {"from": "app", "to": "db-1", "traffic": "tcp/5432", "expect": "allow"}}`).is(201)
+	for _, query := range []string{"", "?overrideExpectations=true"} {
+		require.Contains(t, f.call("DELETE", db1+query, "").problem(409, "in-use").Detail, "it is in use by Expectation shop/served")
+	}
+	f.call("DELETE", db1+"?cascade=true", "").is(200)
+	f.call("GET", "/v1/vpcs/shop/expectations/served", "").problem(404, "not-found")
+	f.noDrift()
+}
+
 // Where rows are gone that a question needs, the answer names them, or is of what
 // is left: it is no fault of the server.
 func TestMissingRowsAreNamed(t *testing.T) {

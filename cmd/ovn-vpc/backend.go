@@ -55,15 +55,15 @@ func (a *app) connect(ctx context.Context, southbound bool) (b backend, close fu
 }
 
 // connectOr is connect for a question about an input: without a server, and where
-// nobody has named a database and there is none at the usual place, the input is
+// nobody has named a database and none answers at the usual place, the input is
 // taken for all there is.
-func (a *app) connectOr(ctx context.Context, input bool) (b backend, close func(), err error) {
+func (a *app) connectOr(ctx context.Context, input, southbound bool) (b backend, close func(), err error) {
 	if !input || a.server() != "" || a.flags.nb != "" || a.getenv("OVN_NB_DB") != "" {
-		return a.connect(ctx, true)
+		return a.connect(ctx, southbound)
 	}
 	brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
 	defer cancel()
-	if b, close, err = a.connect(brief, true); err == nil {
+	if b, close, err = a.connect(brief, southbound); err == nil {
 		return b, close, nil
 	}
 	a.logger().Info("no database answers: the input is taken for all there is", "error", err)

@@ -61,7 +61,7 @@ func (a *app) explain(ctx context.Context, text string, paths []string) ([]engin
 		a.diagnose(found)
 		set = loaded
 	}
-	b, done, err := a.connectOr(ctx, set != nil)
+	b, done, err := a.connectOr(ctx, set != nil, true)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,8 @@ func (a *app) reachCommand() *cobra.Command {
 		Use: "reach", Short: "Tell who can reach whom",
 		Long: `Tell exactly which traffic the access lists let pass between tiers, or between
 attachments, and from and to outside: by what is stored, or with -f as it would
-be when the files were applied. What isn't listed doesn't pass.
+be when the files were applied; where no database is named and none is at the usual
+place, the files are taken for all there is. What isn't listed doesn't pass.
 
 It is about the first packets of connections; replies pass unless it says
 otherwise. What is in no tier is outside: a VPC has no way there by itself.
@@ -47,16 +48,16 @@ or "tcp; icmp echo".`,
 		complete(cmd, name, cobra.NoFileCompletions)
 	}
 	a.outputFlag(cmd, outputTable, outputJSON, outputMermaid, outputDOT)
-	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	cmd.RunE = a.action(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 		o := engine.ReachOptions{VPC: *vpc, By: reach.Kind(by), Rules: *rules}
 		var err error
-		if o.From, err = ends("from", *from); err != nil {
+		if o.From, err = ends(cmd, "from", *from); err != nil {
 			return err
 		}
-		if o.To, err = ends("to", *to); err != nil {
+		if o.To, err = ends(cmd, "to", *to); err != nil {
 			return err
 		}
-		if *port != "" {
+		if cmd.Flags().Changed("port") {
 			set, err := traffic.Parse(*port)
 			if err != nil {
 				return usagef("--port: %w", err)
@@ -73,7 +74,10 @@ or "tcp; icmp echo".`,
 	return cmd
 }
 
-func ends(flag string, words []string) ([]reach.End, error) {
+func ends(cmd *cobra.Command, flag string, words []string) ([]reach.End, error) {
+	if cmd.Flags().Changed(flag) && len(words) == 0 {
+		return nil, usagef("--%s: name an end", flag)
+	}
 	var out []reach.End
 	for _, w := range words {
 		e, err := reach.ParseEnd(w)
@@ -90,7 +94,7 @@ func (a *app) reach(ctx context.Context, paths []string, o engine.ReachOptions) 
 	if err != nil {
 		return nil, err
 	}
-	b, done, err := a.connect(ctx, false)
+	b, done, err := a.connectOr(ctx, set != nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +116,7 @@ func (a *app) loadIfAny(ctx context.Context, paths []string) (*model.Set, model.
 }
 
 // showReach shows the VPCs one after the other, each under its name where there
-// are several.
+// are several, or all in one picture.
 func (a *app) showReach(r *engine.ReachReport, rules bool) {
 	if a.output == outputJSON {
 		a.printJSON(r)
@@ -122,19 +126,19 @@ func (a *app) showReach(r *engine.ReachReport, rules bool) {
 	if len(r.VPCs) == 0 {
 		fmt.Fprintln(a.stderr, "No VPC found.")
 	}
-	head := map[string]string{outputTable: "VPC %s:\n", outputMermaid: "%%%% VPC %s\n", outputDOT: "// VPC %s\n"}[a.output]
+	switch a.output {
+	case outputMermaid:
+		a.printf("%s", reach.Mermaid(r.VPCs...))
+		return
+	case outputDOT:
+		a.printf("%s", reach.DOT(r.VPCs...))
+		return
+	}
 	for i, v := range r.VPCs {
 		if len(r.VPCs) > 1 {
-			a.printf("%s"+head, strings.Repeat("\n", min(i, 1)), v.VPC)
+			a.printf("%sVPC %s:\n", strings.Repeat("\n", min(i, 1)), v.VPC)
 		}
-		switch {
-		case a.output == outputMermaid:
-			a.printf("%s", v.Mermaid())
-		case a.output == outputDOT:
-			a.printf("%s", v.DOT())
-		default:
-			a.showPaths(v, rules)
-		}
+		a.showPaths(v, rules)
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *app) trace(ctx context.Context, q engine.TraceQuery, paths []string) (*
 			return nil, err
 		}
 	}
-	b, done, err := a.connectOr(ctx, q.Set != nil)
+	b, done, err := a.connectOr(ctx, q.Set != nil, true)
 	if err != nil {
 		return nil, err
 	}

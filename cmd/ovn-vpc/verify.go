@@ -17,8 +17,9 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Check expectations against the access lists",
 		Long: `Check which expectations hold: by what is stored, or with -f as it would be when
-the files were applied. Of one that doesn't hold it shows the traffic that fares
-otherwise, and the rules that decide so.
+the files were applied; where no database is named and none is at the usual place,
+the files are taken for all there is. Of one that doesn't hold it shows the traffic
+that fares otherwise, and the rules that decide so.
 
 With --ovn ovn-trace(8) judges packets of the traffic too, up to 100 for each
 expectation: of all that the same rules decide between the same addresses the
@@ -66,7 +67,7 @@ func (a *app) verify(ctx context.Context, paths []string, vpc string, ovn bool) 
 	if err != nil {
 		return nil, err
 	}
-	b, done, err := a.connect(ctx, false)
+	b, done, err := a.connectOr(ctx, set != nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +88,18 @@ func (a *app) verify(ctx context.Context, paths []string, vpc string, ovn bool) 
 }
 
 func (a *app) showVerdicts(r *engine.VerifyReport) error {
-	switch a.output {
-	case outputJSON:
+	if a.output == outputJSON {
 		a.printJSON(r)
 		return nil
-	case outputJUnit:
-		a.diagnose(r.Diagnostics)
-		return a.printJUnit(r.Expectations)
 	}
 	a.diagnose(r.Diagnostics)
 	if len(r.Expectations) == 0 {
 		fmt.Fprintln(a.stderr, "No expectation found.")
+	}
+	switch {
+	case a.output == outputJUnit:
+		return a.printJUnit(r.Expectations)
+	case len(r.Expectations) == 0:
 		return nil
 	}
 	rows := [][]string{{"VPC", "NAME", "EXPECT", "FROM", "TO", "TRAFFIC", "HOLDS"}}

@@ -86,7 +86,7 @@ var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRout
 func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	vpc := vpcOf(edits[0].ID)
 	n := m.networks[vpc]
-	if n == nil || n.unpaired > 0 || len(n.odd) > 0 || m.counts(vpc, n) {
+	if n == nil || !n.intact() || m.counts(vpc, n) {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
@@ -106,14 +106,51 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	for _, name := range more {
 		s.attachments[name] = true
 	}
+	return m.part(n, s, func(id model.ID, rows []nbdb.Row) []nbdb.Row {
+		if len(lists) > 0 && lists[n.listOf(id, rows)] {
+			return rows
+		}
+		return withoutRules(rows)
+	})
+}
+
+// one is a world for a look at one attachment or list: what its status hangs on.
+// It is nil where that may be more, as for other kinds. The caller holds the lock.
+func (m *Mirror) one(id model.ID) (*world, error) {
+	n := m.networks[id.VPC]
+	if n == nil || !n.intact() {
+		return nil, nil
+	}
+	s := scope{vpcs: []string{id.VPC}, attachments: map[string]bool{}}
+	switch id.Kind {
+	case model.KindAttachment:
+		s.attachments[id.Name] = true
+		tier := n.tierOf(id.Name)
+		return m.part(n, s, func(of model.ID, rows []nbdb.Row) []nbdb.Row {
+			if of == tier { // whose registry has the second copy
+				return withoutRules(rows)
+			}
+			return nil
+		})
+	case model.KindACL:
+		return m.part(n, s, func(of model.ID, rows []nbdb.Row) []nbdb.Row {
+			if of == id || of.Kind != model.KindACL {
+				return withoutRules(rows)
+			}
+			return nil
+		})
+	}
+	return nil, nil
+}
+
+// part is a world of some rows of a VPC's structure, and of the scope's
+// attachments.
+func (m *Mirror) part(n *network, s scope, of func(model.ID, []nbdb.Row) []nbdb.Row) (*world, error) {
 	state := nbdb.NewState()
 	m.rows.Each(nbdb.TableNBGlobal, state.Put)
 	for id, rows := range n.structure {
-		whole := len(lists) > 0 && lists[n.listOf(id, rows)]
-		for _, r := range rows {
-			if _, rule := r.(*nbdb.ACL); !rule || whole {
-				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
-			}
+		for _, r := range of(id, rows) {
+			state.Put(n.withCopies(r, maps.Keys(s.attachments)))
 		}
 	}
 	for name := range s.attachments {
@@ -128,6 +165,28 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
 	w.mirror = m
 	return w, nil
+}
+
+// withoutRules are rows but for those of rules.
+func withoutRules(rows []nbdb.Row) []nbdb.Row {
+	rule := func(r nbdb.Row) bool { return r.Table() == nbdb.TableACL }
+	if !slices.ContainsFunc(rows, rule) {
+		return rows
+	}
+	return slices.DeleteFunc(slices.Clone(rows), rule)
+}
+
+// intact tells that all resources of a VPC are stored as they should be.
+func (n *network) intact() bool { return n.unpaired == 0 && len(n.odd) == 0 }
+
+// tierOf is the tier of an attachment.
+func (n *network) tierOf(attachment string) (tier model.ID) {
+	for _, r := range n.ports[attachment] {
+		if res := n.stored[r.ID()].resource; res != nil {
+			tier = model.ID{Kind: model.KindTier, VPC: res.Metadata.VPC, Name: res.Spec.(*model.AttachmentSpec).Tier}
+		}
+	}
+	return tier
 }
 
 // listOf is the list whose change concerns the rows of a resource.

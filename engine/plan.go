@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -303,7 +302,7 @@ func (d *desire) moved() moved {
 	for _, list := range [][]*model.Resource{d.input, d.removed} {
 		for _, r := range list {
 			id := r.ID()
-			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && reflect.DeepEqual(was.Spec, is.Spec) {
+			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && sameSpec(was, is) {
 				continue
 			}
 			switch id.Kind {
@@ -389,7 +388,10 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
 	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active, whole)
 	for i, group := range groups {
-		tx := diffOf(group)
+		tx := whole
+		if len(groups) > 1 {
+			tx = diffOf(group)
+		}
 		guards.guard(group, &tx)
 		if err := history.record(group, &tx, i == len(groups)-1); err != nil {
 			return nil, err

@@ -55,6 +55,13 @@ type ICMP struct {
 	Code int `json:"code" doc:"0 to 255, with a type only; default -1, any"`
 }
 
+// Equal tells whether two rules are the same.
+func (r Rule) Equal(other Rule) bool {
+	return r.Number == other.Number && r.Action == other.Action && r.Direction == other.Direction && r.Protocol == other.Protocol &&
+		slices.Equal(r.Ports, other.Ports) && (r.ICMP == other.ICMP || r.ICMP != nil && other.ICMP != nil && *r.ICMP == *other.ICMP) &&
+		slices.Equal(r.CIDRs, other.CIDRs) && slices.Equal(r.Tiers, other.Tiers) && r.Log == other.Log && r.Description == other.Description
+}
+
 func (s *ACLSpec) setDefaults() {
 	s.Rules = []Rule{}
 	s.Defaults = ACLDefaults{Ingress: Deny, Egress: Allow}

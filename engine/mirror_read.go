@@ -163,7 +163,7 @@ func (m *Mirror) part(n *network, s scope, of func(model.ID, []nbdb.Row) []nbdb.
 		return nil, err
 	}
 	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
-	w.mirror = m
+	w.mirror, w.rules = m, &m.rules
 	return w, nil
 }
 

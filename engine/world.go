@@ -43,6 +43,7 @@ type world struct {
 	// mirror tells what attachments hold that are not in resources; nil where all
 	// of them are.
 	mirror *Mirror
+	rules  *translate.Rules // known rows; nil for none
 }
 
 // unreadable is a row whose stored spec can't be read.
@@ -326,7 +327,7 @@ func (w *world) context(desired map[model.ID]*model.Resource) translate.Context 
 		}
 	}
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
-		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{},
+		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{Rules: w.rules},
 		Tiers: func(vpc string) []*model.Resource { return tiers[vpc] }}
 }
 

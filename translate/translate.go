@@ -24,8 +24,11 @@ type Context struct {
 	Lists *Lists
 }
 
-// Lists are rows of lists, by name. They may be used at the same time.
+// Lists are rows of lists of one state, by name. They may be used at the same
+// time.
 type Lists struct {
+	Rules *Rules // what is known from other states; nil for nothing
+
 	mu   sync.Mutex
 	rows map[model.ID][]*nbdb.ACL
 }

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,19 +25,29 @@ func StoredSpec(ids map[string]string) string {
 		number int
 		text   string
 	}
-	var rules []rule
+	rules, size := make([]rule, 0, len(ids)), len(spec)
 	for key, text := range ids {
 		if name, ok := strings.CutPrefix(key, KeyRulePrefix); ok {
 			number, _ := strconv.Atoi(name)
 			rules = append(rules, rule{number, text})
+			size += len(text) + 1
 		}
 	}
 	slices.SortFunc(rules, func(a, b rule) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.text, b.text)) })
-	texts := make([]string, len(rules))
+	var all strings.Builder
+	all.Grow(size)
+	head, tail, _ := strings.Cut(spec, noRules)
+	all.WriteString(head)
+	all.WriteString(strings.TrimSuffix(noRules, "]"))
 	for i, r := range rules {
-		texts[i] = r.text
+		if i > 0 {
+			all.WriteByte(',')
+		}
+		all.WriteString(r.text)
 	}
-	return strings.Replace(spec, noRules, strings.TrimSuffix(noRules, "]")+strings.Join(texts, ",")+"]", 1)
+	all.WriteByte(']')
+	all.WriteString(tail)
+	return all.String()
 }
 
 // splitRules gives each rule of a list a key of its own in the external_ids that
@@ -56,9 +65,9 @@ func splitRules(ids map[string]string, r *model.Resource) error {
 	}
 	ids[KeySpec] = string(stored)
 	for _, rule := range spec.Rules {
-		text, err := json.Marshal(rule)
+		text, err := model.MarshalRule(rule)
 		if err != nil {
-			return fmt.Errorf("encode rule %d of %s: %w", rule.Number, r.ID(), err)
+			return fmt.Errorf("%s: %w", r.ID(), err)
 		}
 		ids[KeyRulePrefix+strconv.Itoa(rule.Number)] = string(text)
 	}

@@ -114,32 +114,6 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 	return "", false
 }
 
-// principal is the resource that a row stores, nil if it stores none.
-func principal(r nbdb.Row) (*model.Resource, error) {
-	kind, ok := principalKind(r)
-	if _, stored := r.IDs()[translate.KeySpec]; !ok || !stored {
-		return nil, nil
-	}
-	res, err := model.ParseStored(kind, []byte(translate.StoredSpec(r.IDs())))
-	if err != nil {
-		return nil, err
-	}
-	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
-	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok && id != res.ID() {
-		return nil, fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)
-	}
-	// What was checked when it was written fits its digest.
-	if edited(r, res) {
-		err = invalid(res.Check())
-	}
-	return res, err
-}
-
-// edited tells whether the resource that a row stores does not fit its digest.
-func edited(r nbdb.Row, res *model.Resource) bool {
-	return r.IDs()[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(r.IDs())), res.Manager)
-}
-
 // stored is what a row stores: a resource, or nothing.
 type stored struct {
 	resource *model.Resource
@@ -148,14 +122,33 @@ type stored struct {
 }
 
 func readStored(r nbdb.Row) stored {
-	res, err := principal(r)
+	kind, ok := principalKind(r)
+	if _, there := r.IDs()[translate.KeySpec]; !ok || !there {
+		return stored{}
+	}
+	text := translate.StoredSpec(r.IDs())
+	res, err := model.ParseStored(kind, []byte(text))
 	if err != nil {
 		return stored{err: err}
 	}
-	if res == nil {
-		return stored{}
+	return storedIn(r, text, res)
+}
+
+// storedIn is the resource that a text of a row tells.
+func storedIn(r nbdb.Row, text string, res *model.Resource) stored {
+	ids := r.IDs()
+	res.Manager, res.Request = ids[translate.KeyManager], ids[translate.KeyRequest]
+	if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && id != res.ID() {
+		return stored{err: fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)}
 	}
-	return stored{resource: res, edited: edited(r, res)}
+	edited := ids[translate.KeyDigest] != translate.Digest([]byte(text), res.Manager)
+	// What was checked when it was written fits its digest.
+	if edited {
+		if err := invalid(res.Check()); err != nil {
+			return stored{err: err}
+		}
+	}
+	return stored{resource: res, edited: edited}
 }
 
 // readPrincipal notes the resource that a row stores, if it stores one.

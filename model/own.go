@@ -3,8 +3,6 @@ package model
 import (
 	"bytes"
 	"encoding/json"
-	"net/netip"
-	"slices"
 	"sync"
 
 	"gopkg.in/yaml.v3"
@@ -12,24 +10,18 @@ import (
 
 // readOwn reads a list that is written as this program writes it, spaces aside,
 // and has no faults: nil else, and where that is not sure. It is for lists with
-// many rules, of which nodes would cost several times as much. That nothing is
-// passed over or taken for something else shows when it is written again.
+// many rules, of which nodes would cost several times as much.
 func readOwn(input Input, id ID) *Resource {
-	var given bytes.Buffer
-	if id.Kind != KindACL || bytes.Count(input.Data, []byte(",")) > maxElements || json.Compact(&given, input.Data) != nil {
+	if id.Kind != KindACL || bytes.Count(input.Data, []byte(",")) > maxElements {
 		return nil
 	}
-	spec := NewSpec(KindACL).(*ACLSpec)
-	document := Document{Spec: spec}
-	if json.Unmarshal(given.Bytes(), &document) != nil || document.APIVersion != APIVersion || document.Kind != KindACL || document.Spec == nil {
-		return nil
-	}
-	again, err := compactJSON(document)
-	if err != nil || !bytes.Equal(again, given.Bytes()) {
-		return nil
-	}
-	for _, rule := range spec.Rules {
-		if slices.ContainsFunc(rule.CIDRs, func(p netip.Prefix) bool { return !p.IsValid() || p.Masked() != p || p.Addr().Is4In6() }) {
+	r := parseOwn(input.Data)
+	if r == nil {
+		var b bytes.Buffer
+		if json.Compact(&b, input.Data) != nil || b.Len() == len(input.Data) {
+			return nil
+		}
+		if r = parseOwn(b.Bytes()); r == nil {
 			return nil
 		}
 	}
@@ -39,9 +31,33 @@ func readOwn(input Input, id ID) *Resource {
 		}
 		return nil
 	})
-	r := &Resource{Kind: KindACL, Metadata: document.Metadata, Spec: spec, Source: &Source{File: input.Name, read: nodes}}
-	if spec.complete(r); len(r.Check()) > 0 {
+	r.Source = &Source{File: input.Name, read: nodes}
+	if r.Spec.complete(r); len(r.Check()) > 0 {
 		return nil
 	}
 	return r
+}
+
+// parseOwn reads a list's document. That it passes nothing over and takes nothing
+// for something else shows when it is written again.
+func parseOwn(data []byte) *Resource {
+	bare, rules, ok := splitList(string(data))
+	if !ok {
+		return nil
+	}
+	spec := NewSpec(KindACL).(*ACLSpec)
+	d := Document{Spec: spec}
+	if json.Unmarshal([]byte(bare), &d) != nil || d.APIVersion != APIVersion || d.Kind != KindACL || d.Spec == nil {
+		return nil
+	}
+	if len(rules) > 0 {
+		spec.Rules = rules
+	}
+	again, err := marshalSpec(spec, func(spec Spec) any {
+		return Document{APIVersion: d.APIVersion, Kind: d.Kind, Metadata: d.Metadata, Spec: spec}
+	})
+	if err != nil || !bytes.Equal(again, data) {
+		return nil
+	}
+	return &Resource{Kind: KindACL, Metadata: d.Metadata, Spec: spec}
 }

@@ -3,6 +3,7 @@ package model_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -56,4 +57,45 @@ func disturb(t *rapid.T, data []byte) []byte {
 		data = []byte(strings.Replace(string(data), change[0], change[1], 1))
 	}
 	return data
+}
+
+// The rules of a list are encoded and decoded as encoding/json would.
+func TestRulesAreJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := &model.Resource{Kind: model.KindACL, Metadata: model.Metadata{Name: "list", VPC: "shop", Labels: drawLabels(t)}, Spec: drawACL(t)}
+		spec := r.Spec.(*model.ACLSpec)
+		for i := range spec.Rules {
+			if rapid.Bool().Draw(t, "odd") {
+				spec.Rules[i].Description = rapid.String().Draw(t, "text")
+				spec.Rules[i].Tiers = []string{rapid.String().Draw(t, "tier")}
+				spec.Rules[i].CIDRs = []netip.Prefix{{}}
+			}
+		}
+		data, err := model.MarshalStored(r)
+		require.NoError(t, err)
+		require.Equal(t, compact(t, struct {
+			Metadata model.Metadata `json:"metadata"`
+			Spec     model.Spec     `json:"spec"`
+		}{r.Metadata, spec}), string(data))
+		for _, rule := range spec.Rules {
+			text, err := model.MarshalRule(rule)
+			require.NoError(t, err)
+			require.Equal(t, compact(t, rule), string(text))
+		}
+
+		data = disturb(t, data)
+		read, err := model.ParseStored(model.KindACL, data)
+		// With a space it is not as it is written.
+		generic, other := model.ParseStored(model.KindACL, []byte(strings.Replace(string(data), `"rules":[`, `"rules":[ `, 1)))
+		require.Equal(t, other == nil, err == nil)
+		require.Equal(t, generic, read)
+	})
+}
+
+func compact(t require.TestingT, v any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	require.NoError(t, encoder.Encode(v))
+	return strings.TrimSuffix(b.String(), "\n")
 }

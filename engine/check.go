@@ -167,7 +167,9 @@ func (w *world) foreignNames() map[string]nbdb.Row {
 	owned := map[nbdb.UUID]bool{}
 	for _, rows := range w.rows {
 		for _, r := range rows {
-			owned[r.ID()] = true
+			if _, rule := r.(*nbdb.ACL); !rule { // of which there are many, and their names are free
+				owned[r.ID()] = true
+			}
 		}
 	}
 	for _, r := range w.strays {

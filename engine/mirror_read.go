@@ -106,11 +106,8 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	for _, name := range more {
 		s.attachments[name] = true
 	}
-	return m.part(n, s, func(id model.ID, rows []nbdb.Row) []nbdb.Row {
-		if len(lists) > 0 && lists[n.listOf(id, rows)] {
-			return rows
-		}
-		return withoutRules(rows)
+	return m.part(n, s, func(id model.ID, rows []nbdb.Row) (some, rules bool) {
+		return true, len(lists) > 0 && lists[n.listOf(id, rows)]
 	})
 }
 
@@ -126,31 +123,25 @@ func (m *Mirror) one(id model.ID) (*world, error) {
 	case model.KindAttachment:
 		s.attachments[id.Name] = true
 		tier := n.tierOf(id.Name)
-		return m.part(n, s, func(of model.ID, rows []nbdb.Row) []nbdb.Row {
-			if of == tier { // whose registry has the second copy
-				return withoutRules(rows)
-			}
-			return nil
-		})
+		// Its registry has the second copy.
+		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == tier, false })
 	case model.KindACL:
-		return m.part(n, s, func(of model.ID, rows []nbdb.Row) []nbdb.Row {
-			if of == id || of.Kind != model.KindACL {
-				return withoutRules(rows)
-			}
-			return nil
-		})
+		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == id || of.Kind != model.KindACL, false })
 	}
 	return nil, nil
 }
 
-// part is a world of some rows of a VPC's structure, and of the scope's
-// attachments.
-func (m *Mirror) part(n *network, s scope, of func(model.ID, []nbdb.Row) []nbdb.Row) (*world, error) {
+// part is a world of some resources of a VPC's structure, with the rows of rules
+// or without, and of the scope's attachments.
+func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some, rules bool)) (*world, error) {
 	state := nbdb.NewState()
 	m.rows.Each(nbdb.TableNBGlobal, state.Put)
 	for id, rows := range n.structure {
-		for _, r := range of(id, rows) {
-			state.Put(n.withCopies(r, maps.Keys(s.attachments)))
+		some, rules := want(id, rows)
+		for _, r := range rows {
+			if _, rule := r.(*nbdb.ACL); some && (rules || !rule) {
+				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
+			}
 		}
 	}
 	for name := range s.attachments {
@@ -165,15 +156,6 @@ func (m *Mirror) part(n *network, s scope, of func(model.ID, []nbdb.Row) []nbdb.
 	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
 	w.mirror, w.rules = m, &m.rules
 	return w, nil
-}
-
-// withoutRules are rows but for those of rules.
-func withoutRules(rows []nbdb.Row) []nbdb.Row {
-	rule := func(r nbdb.Row) bool { return r.Table() == nbdb.TableACL }
-	if !slices.ContainsFunc(rows, rule) {
-		return rows
-	}
-	return slices.DeleteFunc(slices.Clone(rows), rule)
 }
 
 // intact tells that all resources of a VPC are stored as they should be.

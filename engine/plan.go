@@ -403,6 +403,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 
 func diffOf(changes []*change) nbdb.Plan {
 	var have, want nbdb.Fragment
+	if len(changes) == 1 {
+		return nbdb.Diff(changes[0].have, changes[0].want)
+	}
 	for _, c := range changes {
 		join(&have, c.have)
 		join(&want, c.want)

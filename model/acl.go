@@ -88,6 +88,9 @@ func (s *ACLSpec) complete(r *Resource) {
 			rule.ICMP = nil
 		}
 	}
+	if slices.IsSortedFunc(s.Rules, func(a, b Rule) int { return cmp.Compare(a.Number, b.Number) }) {
+		return
+	}
 	order := make([]int, len(s.Rules))
 	for i := range order {
 		order[i] = i

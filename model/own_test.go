@@ -77,11 +77,14 @@ func TestRulesAreJSON(t *testing.T) {
 			Metadata model.Metadata `json:"metadata"`
 			Spec     model.Spec     `json:"spec"`
 		}{r.Metadata, spec}), string(data))
-		for _, rule := range spec.Rules {
-			text, err := model.MarshalRule(rule)
-			require.NoError(t, err)
-			require.Equal(t, compact(t, rule), string(text))
+		whole, bare, rules, err := model.MarshalList(r)
+		require.NoError(t, err)
+		require.Equal(t, string(data), whole)
+		require.Len(t, rules, len(spec.Rules))
+		for i, rule := range spec.Rules {
+			require.Equal(t, compact(t, rule), rules[i])
 		}
+		require.Equal(t, whole, strings.Replace(bare, `"rules":[`, `"rules":[`+strings.Join(rules, ","), 1))
 
 		data = disturb(t, data)
 		read, err := model.ParseStored(model.KindACL, data)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -14,31 +15,55 @@ import (
 // string holds these quotes.
 const noRules = `"spec":{"rules":[]`
 
+// MarshalList is MarshalStored of a list, and the same in parts: the list without
+// its rules, and each of these.
+func MarshalList(r *Resource) (whole, bare string, rules []string, err error) {
+	list := r.Spec.(*ACLSpec)
+	data, bareData, ends, err := marshalList(list, func(spec Spec) any { return stored{r.Metadata, spec} })
+	if err != nil {
+		return "", "", nil, fmt.Errorf("encode %s: %w", r.ID(), err)
+	}
+	whole, rules = string(data), make([]string, len(ends))
+	for i, end := range ends {
+		rules[i] = whole[end.from:end.to]
+	}
+	return whole, string(bareData), rules, nil
+}
+
 // marshalSpec is compactJSON of a value that has a spec.
 func marshalSpec(spec Spec, with func(Spec) any) ([]byte, error) {
 	list, ok := spec.(*ACLSpec)
 	if !ok || len(list.Rules) == 0 {
 		return compactJSON(with(spec))
 	}
-	bare := *list
-	bare.Rules = []Rule{}
-	data, err := compactJSON(with(&bare))
-	at := bytes.Index(data, []byte(noRules))
-	if err != nil || at < 0 {
-		return data, err
+	data, _, _, err := marshalList(list, with)
+	return data, err
+}
+
+// span is where a rule stands.
+type span struct{ from, to int }
+
+func marshalList(list *ACLSpec, with func(Spec) any) (whole, bare []byte, at []span, err error) {
+	short := *list
+	short.Rules = []Rule{}
+	bare, err = compactJSON(with(&short))
+	head := bytes.Index(bare, []byte(noRules)) + len(noRules) - 1
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	at += len(noRules) - 1
-	all := make([]byte, at, len(data)+len(list.Rules)*200)
-	copy(all, data)
+	whole = append(make([]byte, 0, len(bare)+len(list.Rules)*160), bare[:head]...)
+	at = make([]span, len(list.Rules))
 	for i := range list.Rules {
 		if i > 0 {
-			all = append(all, ',')
+			whole = append(whole, ',')
 		}
-		if all, err = appendRule(all, &list.Rules[i]); err != nil {
-			return nil, err
+		at[i].from = len(whole)
+		if whole, err = appendRule(whole, &list.Rules[i]); err != nil {
+			return nil, nil, nil, err
 		}
+		at[i].to = len(whole)
 	}
-	return append(all, data[at:]...), nil
+	return append(whole, bare[head:]...), bare, at, nil
 }
 
 // appendRule appends compactJSON of a rule.
@@ -122,6 +147,9 @@ func splitList(text string) (bare string, rules []Rule, ok bool) {
 	}
 	at += len(open)
 	c := &ruleReader{rest: text[at:]}
+	if n := strings.Count(c.rest, `{"number":`); n > 0 {
+		rules = make([]Rule, 0, n)
+	}
 	for !strings.HasPrefix(c.rest, "]") && !c.lost {
 		if len(rules) > 0 {
 			c.expect(",")

@@ -25,15 +25,6 @@ func MarshalStored(r *Resource) ([]byte, error) {
 	return data, nil
 }
 
-// MarshalRule is a rule as it stands in what MarshalStored writes of its list.
-func MarshalRule(r Rule) ([]byte, error) {
-	data, err := appendRule(nil, &r)
-	if err != nil {
-		return nil, fmt.Errorf("encode rule %d: %w", r.Number, err)
-	}
-	return data, nil
-}
-
 // ParseStored reads what MarshalStored has written. It refuses unknown fields
 // and values that can't be read, but does not check the whole; Resource.Check
 // does.

@@ -156,6 +156,9 @@ func (r PortRange) String() string {
 // mergePorts is the same set of ports in ascending, disjoint ranges that do
 // not touch.
 func mergePorts(ranges []PortRange) []PortRange {
+	if len(ranges) < 2 {
+		return slices.Clip(ranges)
+	}
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b PortRange) int { return cmp.Compare(a.First, b.First) })
 	var merged []PortRange

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,26 +49,18 @@ func StoredSpec(ids map[string]string) string {
 	return all.String()
 }
 
-// splitRules gives each rule of a list a key of its own in the external_ids that
-// store it.
-func splitRules(ids map[string]string, r *model.Resource) error {
-	spec, ok := r.Spec.(*model.ACLSpec)
-	if !ok {
-		return nil
+// store writes a resource into external_ids, each rule of a list under a key of
+// its own, and returns what MarshalStored makes of it.
+func store(ids map[string]string, r *model.Resource) (string, error) {
+	if _, ok := r.Spec.(*model.ACLSpec); !ok {
+		stored, err := model.MarshalStored(r)
+		ids[KeySpec] = string(stored)
+		return ids[KeySpec], err
 	}
-	bare := *spec
-	bare.Rules = []model.Rule{}
-	stored, err := model.MarshalStored(&model.Resource{Kind: r.Kind, Metadata: r.Metadata, Spec: &bare})
-	if err != nil {
-		return err
+	stored, bare, rules, err := model.MarshalList(r)
+	ids[KeySpec] = bare
+	for i, text := range rules {
+		ids[KeyRulePrefix+strconv.Itoa(r.Spec.(*model.ACLSpec).Rules[i].Number)] = text
 	}
-	ids[KeySpec] = string(stored)
-	for _, rule := range spec.Rules {
-		text, err := model.MarshalRule(rule)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.ID(), err)
-		}
-		ids[KeyRulePrefix+strconv.Itoa(rule.Number)] = string(text)
-	}
-	return nil
+	return stored, err
 }

@@ -179,7 +179,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	if err := cmp.Or(p.unbroken(), p.unhindered(w), e.undamaged(p)); err != nil {
 		return nil, err
 	}
-	p.stamp(e.Now())
+	e.stamp(p)
 	p.northd, p.behind, p.nbCfg = w.northd(), w.global.NbCfg > w.global.SbCfg, w.global.NbCfg
 	r := e.newRunner(wait.any())
 	err = r.commit(ctx, p)

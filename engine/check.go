@@ -164,7 +164,9 @@ func (w *world) foreignNames() map[string]nbdb.Row {
 	owned := make(map[nbdb.UUID]bool, 2*len(w.rows))
 	for _, rows := range w.rows {
 		for _, r := range rows {
-			owned[r.ID()] = true
+			if _, rule := r.(*nbdb.ACL); !rule { // of which there are many, and their names are free
+				owned[r.ID()] = true
+			}
 		}
 	}
 	for _, r := range w.strays {

@@ -139,7 +139,11 @@ func same(a, b *model.Resource) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
+	if a.Manager != b.Manager || a.Request != b.Request {
+		return false
+	}
+	a, b = differing(a, b)
 	x, err1 := model.MarshalStored(a)
 	y, err2 := model.MarshalStored(b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y) && a.Manager == b.Manager && a.Request == b.Request
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }

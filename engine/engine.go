@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -61,11 +62,13 @@ type Engine struct {
 	Progress func(done, total int)
 	// Observer is told of plans and transactions; nil for nobody.
 	Observer Observer
+
+	packers *sync.Pool // of *flate.Writer, which are large
 }
 
 // New makes an engine with the system's clock and randomness.
 func New(nb Store, owner, manager string) *Engine {
-	return &Engine{NB: nb, Owner: owner, Manager: manager, Now: time.Now, Rand: rand.Uint64, Log: slog.New(slog.DiscardHandler)}
+	return &Engine{NB: nb, Owner: owner, Manager: manager, Now: time.Now, Rand: rand.Uint64, Log: slog.New(slog.DiscardHandler), packers: &sync.Pool{}}
 }
 
 // As is the same engine for another manager.

@@ -208,7 +208,7 @@ func (x *explainer) explain(row nbdb.Row) Explanation {
 	out := Explanation{Row: row.ID(), Table: row.Table(), Key: key}
 	id, ok := x.world.resourceOf(row)
 	if !ok {
-		if r, err := principal(row); err == nil && r != nil {
+		if r := readStored(row).resource; r != nil {
 			id = r.ID()
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // changedFields are the fields in which two versions of a resource differ.
 func changedFields(before, after *model.Resource) []FieldChange {
-	if reflect.DeepEqual(before.Metadata, after.Metadata) && reflect.DeepEqual(before.Spec, after.Spec) {
+	if reflect.DeepEqual(before.Metadata, after.Metadata) && sameSpec(before, after) {
 		return nil // of most of many: at once
 	}
 	before, after = differing(before, after)
@@ -36,6 +36,12 @@ func changedFields(before, after *model.Resource) []FieldChange {
 	return out
 }
 
+// sameSpec tells whether two states of a resource have the same spec.
+func sameSpec(before, after *model.Resource) bool {
+	before, after = differing(before, after)
+	return reflect.DeepEqual(before.Spec, after.Spec)
+}
+
 // differing are two states of a resource, of a list without the rules that are
 // in both.
 func differing(before, after *model.Resource) (a, b *model.Resource) {
@@ -44,23 +50,37 @@ func differing(before, after *model.Resource) (a, b *model.Resource) {
 	if !ok || !same {
 		return before, after
 	}
-	without := func(r *model.Resource, spec, other *model.ACLSpec) *model.Resource {
-		known := make(map[int]*model.Rule, len(other.Rules))
-		for i := range other.Rules {
-			known[other.Rules[i].Number] = &other.Rules[i]
-		}
-		left := *spec
-		left.Rules = nil
-		for i, rule := range spec.Rules {
-			if x := known[rule.Number]; x == nil || !reflect.DeepEqual(*x, spec.Rules[i]) {
-				left.Rules = append(left.Rules, rule)
-			}
-		}
-		short := *r
-		short.Spec = &left
+	with := func(r *model.Resource, spec *model.ACLSpec, rules []model.Rule) *model.Resource {
+		less, short := *spec, *r
+		less.Rules, short.Spec = rules, &less
 		return &short
 	}
-	return without(before, was, is), without(after, is, was)
+	gone, fresh := differingRules(was.Rules, is.Rules)
+	return with(before, was, gone), with(after, is, fresh)
+}
+
+// differingRules are those of each of two lists that the other has not.
+func differingRules(was, is []model.Rule) (gone, fresh []model.Rule) {
+	for len(was) > 0 && len(is) > 0 && was[0].Equal(is[0]) {
+		was, is = was[1:], is[1:]
+	}
+	for len(was) > 0 && len(is) > 0 && was[len(was)-1].Equal(is[len(is)-1]) {
+		was, is = was[:len(was)-1], is[:len(is)-1]
+	}
+	without := func(rules, others []model.Rule) []model.Rule {
+		known := make(map[int]model.Rule, len(others))
+		for _, rule := range others {
+			known[rule.Number] = rule
+		}
+		left := []model.Rule{}
+		for _, rule := range rules {
+			if other, ok := known[rule.Number]; !ok || !rule.Equal(other) {
+				left = append(left, rule)
+			}
+		}
+		return left
+	}
+	return without(was, is), without(is, was)
 }
 
 // flat is what is stored of a resource, by field path. Rules are named by

@@ -125,23 +125,18 @@ func (f Filter) matches(r *model.Resource) bool {
 
 // Get reads resources back, sorted by kind, VPC and name.
 func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
-	s := scope{all: f.VPC == ""}
-	if f.VPC != "" {
-		s.vpcs = []string{f.VPC}
-	}
-	w, err := e.read(ctx, s)
+	w, err := e.readFor(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	st := &statuses{world: w}
-	if f.Kind == "" || f.Kind == model.KindAttachment {
-		st.bindings = e.bindings(ctx)
-	}
+	st := &statuses{world: w, bindings: e.bindingsFor(ctx, w, f)}
 	st.count()
 	st.findPorts()
-	if f.VPC != "" {
+	switch {
+	case f.Kind != "" && f.Kind != model.KindVPC:
+	case f.VPC != "":
 		st.verify(f.VPC)
-	} else if f.Kind == model.KindVPC && f.Name != "" {
+	case f.Kind == model.KindVPC && f.Name != "":
 		st.verify(f.Name)
 	}
 	var out []Object
@@ -154,6 +149,40 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		}
 	}
 	return out, nil
+}
+
+// one is the resource that a filter names, if it names one.
+func (f Filter) one() (id model.ID, ok bool) {
+	return model.ID{Kind: f.Kind, VPC: f.VPC, Name: f.Name}, f.Kind != "" && f.VPC != "" && f.Name != ""
+}
+
+// readFor reads what the filter chooses and its status hangs on.
+func (e *Engine) readFor(ctx context.Context, f Filter) (*world, error) {
+	if id, ok := f.one(); ok && e.Mirror.lock(ctx) {
+		defer e.Mirror.mu.RUnlock()
+		if w, err := e.Mirror.one(id); w != nil || err != nil {
+			return w, err
+		}
+		return e.Mirror.wide(scope{vpcs: []string{f.VPC}})
+	}
+	if f.VPC == "" {
+		return e.read(ctx, scope{all: true})
+	}
+	return e.read(ctx, scope{vpcs: []string{f.VPC}})
+}
+
+// bindingsFor are the bindings of the attachments that the filter chooses.
+func (e *Engine) bindingsFor(ctx context.Context, w *world, f Filter) map[string]nbdb.Binding {
+	id, one := f.one()
+	switch {
+	case f.Kind != "" && f.Kind != model.KindAttachment:
+		return nil
+	case !one:
+		return e.bindings(ctx)
+	case w.resources[id] == nil:
+		return nil
+	}
+	return e.bindings(ctx, w.resources[id].Spec.(*model.AttachmentSpec).InterfaceID)
 }
 
 // sbPatience bounds the reading of the southbound database for statuses.

@@ -180,23 +180,26 @@ func (c *storedChange) told() HistoryEntry {
 }
 
 // encode is the change as it is kept. What is too large to be kept is left out.
-func (c *storedChange) encode() (string, error) {
+func (e *Engine) encode(c *storedChange) (string, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	w, err := flate.NewWriterDict(&b, flate.BestCompression, []byte(dictionary))
-	if err != nil {
+	w, ok := e.packers.Get().(*flate.Writer)
+	if ok {
+		w.Reset(&b)
+	} else if w, err = flate.NewWriterDict(&b, flate.BestCompression, []byte(dictionary)); err != nil {
 		return "", err
 	}
+	defer e.packers.Put(w)
 	_, err = w.Write(data)
 	if err = cmp.Or(err, w.Close()); err != nil {
 		return "", err
 	}
 	if b.Len() > maxKept {
 		c.Undo, c.NotKept = nil, fmt.Sprintf("what it replaced is too large to be kept: %d kB, of at most %d kB", b.Len()>>10, maxKept>>10)
-		return c.encode()
+		return e.encode(c)
 	}
 	return base64.RawStdEncoding.EncodeToString(b.Bytes()), nil
 }

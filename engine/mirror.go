@@ -24,6 +24,7 @@ type Mirror struct {
 	owner string
 
 	synced atomic.Pointer[func(context.Context) error] // nil while it is not complete
+	rules  translate.Rules                             // as edits have made them
 
 	// mu guards what follows. It is held through all rows of a transaction.
 	mu       sync.RWMutex

@@ -86,7 +86,7 @@ var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRout
 func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	vpc := vpcOf(edits[0].ID)
 	n := m.networks[vpc]
-	if n == nil || n.unpaired > 0 || len(n.odd) > 0 || m.counts(vpc, n) {
+	if n == nil || !n.intact() || m.counts(vpc, n) {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
@@ -106,12 +106,40 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	for _, name := range more {
 		s.attachments[name] = true
 	}
+	return m.part(n, s, func(id model.ID, rows []nbdb.Row) (some, rules bool) {
+		return true, len(lists) > 0 && lists[n.listOf(id, rows)]
+	})
+}
+
+// one is a world for a look at one attachment or list: what its status hangs on.
+// It is nil where that may be more, as for other kinds. The caller holds the lock.
+func (m *Mirror) one(id model.ID) (*world, error) {
+	n := m.networks[id.VPC]
+	if n == nil || !n.intact() {
+		return nil, nil
+	}
+	s := scope{vpcs: []string{id.VPC}, attachments: map[string]bool{}}
+	switch id.Kind {
+	case model.KindAttachment:
+		s.attachments[id.Name] = true
+		tier := n.tierOf(id.Name)
+		// Its registry has the second copy.
+		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == tier, false })
+	case model.KindACL:
+		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == id || of.Kind != model.KindACL, false })
+	}
+	return nil, nil
+}
+
+// part is a world of some resources of a VPC's structure, with the rows of rules
+// or without, and of the scope's attachments.
+func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some, rules bool)) (*world, error) {
 	state := nbdb.NewState()
 	m.rows.Each(nbdb.TableNBGlobal, state.Put)
 	for id, rows := range n.structure {
-		whole := len(lists) > 0 && lists[n.listOf(id, rows)]
+		some, rules := want(id, rows)
 		for _, r := range rows {
-			if _, rule := r.(*nbdb.ACL); !rule || whole {
+			if _, rule := r.(*nbdb.ACL); some && (rules || !rule) {
 				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
 			}
 		}
@@ -126,8 +154,21 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 		return nil, err
 	}
 	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
-	w.mirror = m
+	w.mirror, w.rules = m, &m.rules
 	return w, nil
+}
+
+// intact tells that all resources of a VPC are stored as they should be.
+func (n *network) intact() bool { return n.unpaired == 0 && len(n.odd) == 0 }
+
+// tierOf is the tier of an attachment.
+func (n *network) tierOf(attachment string) (tier model.ID) {
+	for _, r := range n.ports[attachment] {
+		if res := n.stored[r.ID()].resource; res != nil {
+			tier = model.ID{Kind: model.KindTier, VPC: res.Metadata.VPC, Name: res.Spec.(*model.AttachmentSpec).Tier}
+		}
+	}
+	return tier
 }
 
 // listOf is the list whose change concerns the rows of a resource.

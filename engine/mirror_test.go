@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // The mirror holds what the database holds, whatever has been done to it.
@@ -20,6 +21,7 @@ func TestMirrorIsTheDatabase(t *testing.T) {
 		mirrored, fresh, err := engine.Worlds(f.ctx, f.Engine)
 		require.NoError(t, err)
 		require.Equal(t, fresh, mirrored)
+		f.eachAlone(t)
 	}
 	compare(t)
 	seen := 0
@@ -42,6 +44,26 @@ func TestMirrorIsTheDatabase(t *testing.T) {
 		seen += len(f.attachments("shop"))
 	})
 	require.Positive(t, seen)
+}
+
+// eachAlone looks at each resource alone: it is as it is among all.
+func (f *fixture) eachAlone(t require.TestingT) {
+	all, err := f.Get(f.ctx, engine.Filter{VPC: "shop"})
+	require.NoError(t, err)
+	for _, o := range all {
+		id := o.Resource.ID()
+		if id.Kind == model.KindVPC {
+			continue
+		}
+		alone, err := f.Get(f.ctx, engine.Filter{Kind: id.Kind, VPC: id.VPC, Name: id.Name})
+		require.NoError(t, err)
+		require.Equal(t, []engine.Object{o}, alone)
+	}
+	for _, kind := range []model.Kind{model.KindAttachment, model.KindACL} {
+		none, err := f.Get(f.ctx, engine.Filter{Kind: kind, VPC: "shop", Name: "none"})
+		require.NoError(t, err)
+		require.Empty(t, none)
+	}
 }
 
 // tamper does something by hand to rows of ours.

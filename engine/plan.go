@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -323,7 +322,7 @@ func (d *desire) moved() moved {
 	for _, list := range [][]*model.Resource{d.input, d.removed} {
 		for _, r := range list {
 			id := r.ID()
-			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && reflect.DeepEqual(was.Spec, is.Spec) {
+			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && sameSpec(was, is) {
 				continue
 			}
 			switch id.Kind {
@@ -422,6 +421,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 
 func diffOf(changes []*change) nbdb.Plan {
 	var have, want nbdb.Fragment
+	if len(changes) == 1 {
+		return nbdb.Diff(changes[0].have, changes[0].want)
+	}
 	want.Rows = make([]nbdb.Row, 0, 2*len(changes))
 	for _, c := range changes {
 		join(&have, c.have)

@@ -85,7 +85,7 @@ func (r *recorder) undo(changes []*change) (undo, error) {
 			f.Manager, f.Request = before.Manager, before.Request
 			f.Stored, err = model.MarshalStored(before)
 		default:
-			f.Delta, err = model.Delta(c.after, before)
+			f.Delta, err = model.Delta(differing(c.after, before))
 		}
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (r *recorder) enter(u undo, tx *nbdb.Plan) error {
 	}
 	c := storedChange{HistoryEntry: HistoryEntry{Number: r.next, Time: r.engine.Now().UTC().Truncate(time.Second), Manager: r.engine.Manager,
 		Through: cmp.Or(d.through, ThroughApply), To: d.to, Part: r.parts, Overridden: r.overridden, Summary: u.summary()}, Undo: u}
-	value, err := c.encode()
+	value, err := r.engine.encode(&c)
 	if err != nil {
 		return fmt.Errorf("encoding an entry of the history: %w", err)
 	}
@@ -182,7 +182,7 @@ func (u undo) summary() string {
 }
 
 // stamp makes the history tell when the plan is carried out, not when it was made.
-func (p *Plan) stamp(now time.Time) {
+func (e *Engine) stamp(p *Plan) {
 	for _, part := range p.VPCs {
 		for _, tx := range part.Transactions {
 			for i, x := range tx.Entries {
@@ -193,8 +193,8 @@ func (p *Plan) stamp(now time.Time) {
 				if err != nil {
 					continue // somebody has written it: the history will tell
 				}
-				c.Time = now.UTC().Truncate(time.Second)
-				if value, err := c.encode(); err == nil {
+				c.Time = e.Now().UTC().Truncate(time.Second)
+				if value, err := e.encode(&c); err == nil {
 					tx.Entries[i].New = &value
 				}
 			}

@@ -276,7 +276,8 @@ func (w *watcher) read(r nbdb.Row) *Object {
 // stored is the resource that a row stores.
 func (w *watcher) stored(r nbdb.Row) (*model.Resource, error) {
 	if w.engine.Mirror == nil {
-		return principal(r)
+		s := readStored(r)
+		return s.resource, s.err
 	}
 	s := w.engine.Mirror.storedOf(r)
 	return s.resource, s.err
@@ -291,7 +292,8 @@ func registry(r nbdb.Row) bool {
 
 // sameStored tells whether two states of a row give the same object.
 func sameStored(a, b nbdb.Row) bool {
-	if a.IDs()[translate.KeyManager] != b.IDs()[translate.KeyManager] || translate.StoredSpec(a.IDs()) != translate.StoredSpec(b.IDs()) {
+	if a.IDs()[translate.KeyDigest] != b.IDs()[translate.KeyDigest] || a.IDs()[translate.KeyManager] != b.IDs()[translate.KeyManager] ||
+		translate.StoredSpec(a.IDs()) != translate.StoredSpec(b.IDs()) {
 		return false
 	}
 	p, ok := a.(*nbdb.LogicalSwitchPort)

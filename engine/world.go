@@ -42,6 +42,7 @@ type world struct {
 	// mirror tells what attachments hold that are not in resources; nil where all
 	// of them are.
 	mirror *Mirror
+	rules  *translate.Rules // known rows; nil for none
 }
 
 var ownedTables = [...]string{
@@ -108,12 +109,6 @@ func principalKind(r nbdb.Row) (model.Kind, bool) {
 	return "", false
 }
 
-// principal is the resource that a row stores, nil if it stores none.
-func principal(r nbdb.Row) (*model.Resource, error) {
-	s := readStored(r)
-	return s.resource, s.err
-}
-
 // stored is what a row stores: a resource, or nothing.
 type stored struct {
 	resource *model.Resource
@@ -126,23 +121,29 @@ func readStored(r nbdb.Row) stored {
 	if _, there := r.IDs()[translate.KeySpec]; !ok || !there {
 		return stored{}
 	}
-	text := []byte(translate.StoredSpec(r.IDs()))
-	res, err := model.ParseStored(kind, text)
+	text := translate.StoredSpec(r.IDs())
+	res, err := model.ParseStored(kind, []byte(text))
 	if err != nil {
 		return stored{err: err}
 	}
-	res.Manager, res.Request = r.IDs()[translate.KeyManager], r.IDs()[translate.KeyRequest]
-	if id, ok := translate.ResourceOf(r.IDs()[translate.KeyKey]); ok && id != res.ID() {
+	return storedIn(r, text, res)
+}
+
+// storedIn is the resource that a text of a row tells.
+func storedIn(r nbdb.Row, text string, res *model.Resource) stored {
+	ids := r.IDs()
+	res.Manager, res.Request = ids[translate.KeyManager], ids[translate.KeyRequest]
+	if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && id != res.ID() {
 		return stored{err: fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)}
 	}
+	edited := ids[translate.KeyDigest] != translate.Digest([]byte(text), res.Manager)
 	// What was checked when it was written fits its digest.
-	if r.IDs()[translate.KeyDigest] == translate.Digest(text, res.Manager) {
-		return stored{resource: res}
+	if edited {
+		if err := invalid(res.Check()); err != nil {
+			return stored{err: err}
+		}
 	}
-	if err := invalid(res.Check()); err != nil {
-		return stored{err: err}
-	}
-	return stored{resource: res, edited: true}
+	return stored{resource: res, edited: edited}
 }
 
 // readPrincipal notes the resource that a row stores, if it stores one.
@@ -314,7 +315,7 @@ func (w *world) context(desired map[model.ID]*model.Resource) translate.Context 
 		tiers[r.Metadata.VPC] = append(tiers[r.Metadata.VPC], r)
 	}
 	return translate.Context{Owner: w.owner, Global: w.global.UUID,
-		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{},
+		Lookup: func(id model.ID) *model.Resource { return desired[id] }, Lists: &translate.Lists{Rules: w.rules},
 		Tiers: func(vpc string) []*model.Resource { return tiers[vpc] }}
 }
 

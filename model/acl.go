@@ -55,6 +55,13 @@ type ICMP struct {
 	Code int `json:"code" doc:"0 to 255, with a type only; default -1, any"`
 }
 
+// Equal tells whether two rules are the same.
+func (r Rule) Equal(other Rule) bool {
+	return r.Number == other.Number && r.Action == other.Action && r.Direction == other.Direction && r.Protocol == other.Protocol &&
+		slices.Equal(r.Ports, other.Ports) && (r.ICMP == other.ICMP || r.ICMP != nil && other.ICMP != nil && *r.ICMP == *other.ICMP) &&
+		slices.Equal(r.CIDRs, other.CIDRs) && slices.Equal(r.Tiers, other.Tiers) && r.Log == other.Log && r.Description == other.Description
+}
+
 func (s *ACLSpec) setDefaults() {
 	s.Rules = []Rule{}
 	s.Defaults = ACLDefaults{Ingress: Deny, Egress: Allow}
@@ -80,6 +87,9 @@ func (s *ACLSpec) complete(r *Resource) {
 		if rule.ICMP != nil && *rule.ICMP == (ICMP{Type: -1, Code: -1}) && rule.Protocol.IsICMP() {
 			rule.ICMP = nil
 		}
+	}
+	if slices.IsSortedFunc(s.Rules, func(a, b Rule) int { return cmp.Compare(a.Number, b.Number) }) {
+		return
 	}
 	order := make([]int, len(s.Rules))
 	for i := range order {

@@ -11,11 +11,11 @@ import (
 // ParsePrefix reads an IPv4 or IPv6 prefix without host bits. IPv4-mapped
 // IPv6 (RFC 4291, 2.5.5.2) is refused: on the wire it is IPv4.
 func ParsePrefix(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
-		return netip.Prefix{}, &fault{quote(text) + " lacks a prefix length", fmt.Sprintf("write %s/%d for the one address", addr, addr.BitLen())}
-	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
+		if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+			return netip.Prefix{}, &fault{quote(text) + " lacks a prefix length", fmt.Sprintf("write %s/%d for the one address", addr, addr.BitLen())}
+		}
 		return netip.Prefix{}, &fault{quote(text) + " is not a prefix", "write a prefix such as 10.0.0.0/16 or fd00:1::/48"}
 	}
 	if prefix.Addr().Is4In6() {

@@ -15,6 +15,9 @@ func LoadOne(input Input, id ID) (*Resource, Diagnostics) {
 	if d := binary(input); d != nil {
 		return nil, Diagnostics{*d}
 	}
+	if r := readOwn(input, id); r != nil {
+		return r, nil
+	}
 	var documents []*yaml.Node
 	offset := 0
 	for _, part := range split(input.Data) {

@@ -10,10 +10,11 @@ import (
 // Source is the document a resource was read from.
 type Source struct {
 	File string
-	Node *yaml.Node // the envelope's mapping
+	Node *yaml.Node // the envelope's mapping; nil where there is none, or read has it
 
-	offset int      // lines before the text that Node counts from
-	faulty []string // paths of fields with faults, as written
+	read   func() *yaml.Node // for a document of which nodes are made only where a place is asked for
+	offset int               // lines before the text that Node counts from
+	faulty []string          // paths of fields with faults, as written
 	// order maps the canonical order of a list to the written one: the
 	// element i of the list at a path was written at order[path][i], or
 	// nowhere (-1).
@@ -23,10 +24,13 @@ type Source struct {
 // Pos is the line and column of a field given by its path (spec.cidrs[0],
 // metadata.labels["a/b"]), or of the closest parent that was written.
 func (s *Source) Pos(field string) (line, column int) {
-	if s.Node == nil {
+	node := s.Node
+	if node == nil && s.read != nil {
+		node = s.read()
+	}
+	if node == nil {
 		return 0, 0
 	}
-	node := s.Node
 	for _, step := range splitPath(s.written(field)) {
 		next := child(node, step)
 		if next == nil {

@@ -18,7 +18,7 @@ type stored struct {
 // MarshalStored is the resource's metadata and spec as compact JSON: equal
 // for equal resources, byte for byte.
 func MarshalStored(r *Resource) ([]byte, error) {
-	data, err := compactJSON(stored{r.Metadata, r.Spec})
+	data, err := marshalSpec(r.Spec, func(spec Spec) any { return stored{r.Metadata, spec} })
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", r.ID(), err)
 	}
@@ -29,6 +29,11 @@ func MarshalStored(r *Resource) ([]byte, error) {
 // and values that can't be read, but does not check the whole; Resource.Check
 // does.
 func ParseStored(kind Kind, data []byte) (*Resource, error) {
+	if kind == KindACL {
+		if r := parseList(data); r != nil {
+			return r, nil
+		}
+	}
 	spec := NewSpec(kind)
 	if spec == nil {
 		return nil, fmt.Errorf("decode stored resource: there is no kind %s", quote(string(kind)))
@@ -48,6 +53,26 @@ func ParseStored(kind Kind, data []byte) (*Resource, error) {
 	r := &Resource{Kind: kind, Metadata: document.Metadata, Spec: document.Spec}
 	r.Spec.complete(r)
 	return r, nil
+}
+
+// parseList is ParseStored of a list of which the rules are written as by
+// MarshalStored, nil else: it is written again to be sure.
+func parseList(data []byte) *Resource {
+	bare, rules, ok := splitList(string(data))
+	if !ok || len(rules) == 0 {
+		return nil
+	}
+	r, err := ParseStored(KindACL, []byte(bare))
+	if err != nil {
+		return nil
+	}
+	spec := r.Spec.(*ACLSpec)
+	spec.Rules = rules
+	if again, err := MarshalStored(r); err != nil || !bytes.Equal(again, data) {
+		return nil
+	}
+	spec.complete(r)
+	return r
 }
 
 // Document is a resource as it is printed, and read by Load.

@@ -78,11 +78,17 @@ func (p Protocol) IsICMP() bool { return p == ProtoICMP || p == ProtoICMPv6 }
 // ParseProtocol reads a protocol by name or number (IANA Assigned Internet
 // Protocol Numbers) and gives its canonical form.
 func ParseProtocol(text string) (Protocol, error) {
-	names := []string{string(ProtoAll), string(ProtoTCP), string(ProtoUDP), string(ProtoSCTP), string(ProtoICMP), string(ProtoICMPv6)}
-	if slices.Contains(names, text) {
-		return Protocol(text), nil
+	named := [...]Protocol{ProtoAll, ProtoTCP, ProtoUDP, ProtoSCTP, ProtoICMP, ProtoICMPv6}
+	for _, p := range named {
+		if string(p) == text {
+			return p, nil
+		}
 	}
 	if !isDecimal(text) {
+		var names []string
+		for _, p := range named {
+			names = append(names, string(p))
+		}
 		return "", &fault{quote(text) + " is not a protocol", suggest(text, names, "one of "+strings.Join(names, ", ")+" or a number 0 to 255")}
 	}
 	number, err := strconv.ParseUint(text, 10, 8)
@@ -150,6 +156,9 @@ func (r PortRange) String() string {
 // mergePorts is the same set of ports in ascending, disjoint ranges that do
 // not touch.
 func mergePorts(ranges []PortRange) []PortRange {
+	if len(ranges) < 2 {
+		return slices.Clip(ranges)
+	}
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b PortRange) int { return cmp.Compare(a.First, b.First) })
 	var merged []PortRange
@@ -182,11 +191,13 @@ func (m MAC) bytes() net.HardwareAddr {
 }
 
 func parseWord[T ~string](text, what string, words ...T) (T, error) {
-	names := make([]string, len(words))
-	for i, word := range words {
+	for _, word := range words {
 		if string(word) == text {
 			return word, nil
 		}
+	}
+	names := make([]string, len(words))
+	for i, word := range words {
 		names[i] = string(word)
 	}
 	return "", &fault{quote(text) + " is not " + what, suggest(text, names, "one of "+strings.Join(names, ", "))}

@@ -194,7 +194,10 @@ func ownKeys(have, want map[string]string) (was, is any) {
 }
 
 func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[rowID]bool) []EdgeChange {
-	had := edgeSet(have)
+	left := make(map[Edge]bool, len(have)) // of have; false for what is wanted
+	for _, e := range have {
+		left[e] = true
+	}
 	changes := map[Edge]*EdgeChange{} // by the edge without its target
 	change := func(e Edge) *EdgeChange {
 		e.Target = ""
@@ -206,16 +209,15 @@ func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[row
 		return c
 	}
 	for _, e := range want {
-		if _, ok := inserted[rowID{e.Table, e.From}]; ok || !had[e] {
+		had, known := left[e]
+		if _, ok := inserted[rowID{e.Table, e.From}]; !known || ok && had {
 			c := change(e)
 			c.Add = append(c.Add, e.Target)
 		}
+		left[e] = false
 	}
-	for _, e := range want {
-		delete(had, e)
-	}
-	for e := range had {
-		if _, ok := inserted[rowID{e.Table, e.From}]; !ok {
+	for e, goes := range left {
+		if _, ok := inserted[rowID{e.Table, e.From}]; !ok && goes {
 			c := change(e)
 			c.Remove = append(c.Remove, e.Target)
 		}
@@ -238,14 +240,6 @@ func diffEdges(have, want []Edge, inserted map[rowID]*RowChange, deleted map[row
 func compareEdges(a, b Edge) int {
 	return cmp.Or(compareTables(a.Table, b.Table), cmp.Compare(a.From, b.From),
 		cmp.Compare(a.Column, b.Column), cmp.Compare(a.Target, b.Target))
-}
-
-func edgeSet(edges []Edge) map[Edge]bool {
-	set := make(map[Edge]bool, len(edges))
-	for _, e := range edges {
-		set[e] = true
-	}
-	return set
 }
 
 func toStrings(uuids []UUID) []string {

@@ -111,6 +111,14 @@ func TestDumpReadsBack(t *testing.T) {
 	})
 }
 
+func edgeSet(edges []Edge) map[Edge]bool {
+	set := map[Edge]bool{}
+	for _, e := range edges {
+		set[e] = true
+	}
+	return set
+}
+
 func TestParseDumpErrors(t *testing.T) {
 	row := "ACL 00000001-0000-5000-8000-000000000000\n"
 	for text, message := range map[string]string{

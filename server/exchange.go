@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,6 +39,7 @@ type exchange struct {
 	id      string         // of the request, for logs
 	query   map[string]any // the parameters that were given, in their types
 	yaml    bool           // the answer's type
+	compact bool           // JSON for a program: without spaces
 }
 
 // answer is what a route answers.
@@ -78,9 +79,8 @@ func (c *exchange) labels() (map[string]string, error) {
 // read reads the query of a request and what type it accepts.
 func (rt *route) read(r *http.Request, id string) (*exchange, error) {
 	c := &exchange{Context: r.Context(), request: r, id: id}
-	switch accept := r.Header.Get("Accept"); {
-	case accept == "":
-	default:
+	if accept := r.Header.Get("Accept"); accept != "" {
+		c.compact = strings.Contains(accept, jsonType) // curl and browsers don't say so
 		switch goautoneg.Negotiate(accept, []string{jsonType, yamlType, problemType}) {
 		case yamlType:
 			c.yaml = true
@@ -159,7 +159,9 @@ func (c *exchange) write(w http.ResponseWriter, a *answer) error {
 	default:
 		encoder := json.NewEncoder(&body)
 		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ") // as the command line prints
+		if !c.compact {
+			encoder.SetIndent("", "  ") // as the command line prints
+		}
 		err = encoder.Encode(a.body)
 	}
 	if err != nil {
@@ -194,7 +196,10 @@ func (c *exchange) body(types ...string) (data []byte, kind string, err error) {
 	if c.request.Header.Get("Content-Encoding") != "" {
 		return nil, "", newProblem(slugUnsupportedMedia, "a body with a Content-Encoding is not read")
 	}
-	data, err = io.ReadAll(c.request.Body)
+	var b bytes.Buffer
+	b.Grow(int(min(max(c.request.ContentLength, 0), 64<<10)) + bytes.MinRead)
+	_, err = b.ReadFrom(c.request.Body)
+	data = b.Bytes()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -163,7 +163,9 @@ func TestYAML(t *testing.T) {
 	require.Len(t, set.Resources, 1)
 	f.call("GET", "/v1/vpcs/none", "", "Accept", "application/yaml").problem(404, "not-found")
 	for _, accept := range []string{"*/*", "application/*", "application/json, application/problem+json", "text/html, */*;q=0.1"} {
-		require.Equal(t, "application/json", f.call("GET", "/v1/vpcs", "", "Accept", accept).is(200).header.Get("Content-Type"))
+		r := f.call("GET", "/v1/vpcs", "", "Accept", accept).is(200)
+		require.Equal(t, "application/json", r.header.Get("Content-Type"))
+		require.Equal(t, strings.Contains(accept, "json"), !strings.Contains(r.text, "\n  "), "indented for people alone")
 	}
 	// As curl -d sends it.
 	f.call("PUT", "/v1/vpcs/shop", `{"spec": {"cidrs": ["10.10.0.0/16"]}}`, "Content-Type", "application/x-www-form-urlencoded").is(200)

@@ -86,21 +86,8 @@ func (b *builder) rowsOfList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL 
 
 func (b *builder) makeList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL {
 	var rows []*nbdb.ACL
-	ranks := rankRules(spec.Rules)
-	for i, rule := range spec.Rules {
-		for _, half := range b.halves(vpc, rule) {
-			key := ruleKey(vpc, name, rule, half.family)
-			row := b.aclRow(key, pipeline(rule.Direction), prioRules-ranks[i], half.match, verdict(rule.Action, spec.Stateless))
-			if rule.Log != "" {
-				row.Log = true
-				severity := string(rule.Log)
-				row.Severity = &severity
-				if row.Action == "allow-related" {
-					row.Label = ACLLabel(row.UUID)
-				}
-			}
-			rows = append(rows, row)
-		}
+	for _, rule := range b.rulesOf(vpc, name, spec) {
+		rows = append(rows, rule.rows...)
 	}
 	for _, d := range []model.Direction{model.Ingress, model.Egress} {
 		action := spec.Defaults.Ingress
@@ -110,6 +97,24 @@ func (b *builder) makeList(vpc, name string, spec *model.ACLSpec) []*nbdb.ACL {
 		p := pipeline(d)
 		rows = append(rows, b.aclRow(defaultKey(vpc, name, d), p, prioDefault,
 			match.And(crossing(p), match.Is(match.IP)), verdict(action, spec.Stateless)))
+	}
+	return rows
+}
+
+// ruleRows are the rows of a rule.
+func (b *builder) ruleRows(vpc, name string, rule model.Rule, tiers []netip.Prefix, priority int, action string) []*nbdb.ACL {
+	var rows []*nbdb.ACL
+	for _, half := range b.halves(rule, tiers) {
+		row := b.aclRow(ruleKey(vpc, name, rule, half.family), pipeline(rule.Direction), priority, half.match, action)
+		if rule.Log != "" {
+			row.Log = true
+			severity := string(rule.Log)
+			row.Severity = &severity
+			if row.Action == "allow-related" {
+				row.Label = ACLLabel(row.UUID)
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -151,9 +156,9 @@ type half struct {
 // halves are the matches of a rule's rows. Ports over prefix sets of both
 // families cost their product in flows as one row and half of it as two.
 // A rule that can match nothing (IPv4 ICMP from a tier without IPv4) has none.
-func (b *builder) halves(vpc string, r model.Rule) []half {
+func (b *builder) halves(r model.Rule, tiers []netip.Prefix) []half {
 	p := pipeline(r.Direction)
-	v4, v6, anywhere := b.farSide(vpc, r)
+	v4, v6, anywhere := farSide(r, tiers)
 	l4 := layer4(r)
 	src4, src6 := match.IP4Src, match.IP6Src
 	if r.Direction == model.Egress {
@@ -197,11 +202,11 @@ func (b *builder) halves(vpc string, r model.Rule) []half {
 
 // farSide is the union of a rule's prefixes and its tiers' prefixes by
 // family; anywhere if it names neither.
-func (b *builder) farSide(vpc string, r model.Rule) (v4, v6 []netip.Prefix, anywhere bool) {
+func farSide(r model.Rule, tiers []netip.Prefix) (v4, v6 []netip.Prefix, anywhere bool) {
 	if len(r.CIDRs) == 0 && len(r.Tiers) == 0 {
 		return nil, nil, true
 	}
-	add := func(prefixes []netip.Prefix) {
+	for _, prefixes := range [][]netip.Prefix{r.CIDRs, tiers} {
 		for _, p := range prefixes {
 			if p.Addr().Is4() {
 				v4 = append(v4, p)
@@ -210,13 +215,18 @@ func (b *builder) farSide(vpc string, r model.Rule) (v4, v6 []netip.Prefix, anyw
 			}
 		}
 	}
-	add(r.CIDRs)
-	for _, t := range r.Tiers {
+	return v4, v6, false
+}
+
+// tierPrefixes are those of tiers.
+func (b *builder) tierPrefixes(vpc string, tiers []string) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, t := range tiers {
 		if spec := b.tier(vpc, t); spec != nil {
-			add(spec.CIDRs)
+			prefixes = append(prefixes, spec.CIDRs...)
 		}
 	}
-	return v4, v6, false
+	return prefixes
 }
 
 // layer4 is a rule's protocol, with ports or ICMP type. A fragment carries

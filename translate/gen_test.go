@@ -126,6 +126,9 @@ func genRule(t *rapid.T, number, tiers int) object {
 	if rapid.Bool().Draw(t, "log") {
 		rule["log"] = "warning"
 	}
+	if rapid.Bool().Draw(t, "described") {
+		rule["description"] = rapid.SampledFrom([]string{"a & b", "<c>", "é, \"d\""}).Draw(t, "description")
+	}
 	return rule
 }
 

@@ -2,8 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,41 +24,43 @@ func StoredSpec(ids map[string]string) string {
 		number int
 		text   string
 	}
-	var rules []rule
+	rules, size := make([]rule, 0, len(ids)), len(spec)
 	for key, text := range ids {
 		if name, ok := strings.CutPrefix(key, KeyRulePrefix); ok {
 			number, _ := strconv.Atoi(name)
 			rules = append(rules, rule{number, text})
+			size += len(text) + 1
 		}
 	}
 	slices.SortFunc(rules, func(a, b rule) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.text, b.text)) })
-	texts := make([]string, len(rules))
+	var all strings.Builder
+	all.Grow(size)
+	head, tail, _ := strings.Cut(spec, noRules)
+	all.WriteString(head)
+	all.WriteString(strings.TrimSuffix(noRules, "]"))
 	for i, r := range rules {
-		texts[i] = r.text
+		if i > 0 {
+			all.WriteByte(',')
+		}
+		all.WriteString(r.text)
 	}
-	return strings.Replace(spec, noRules, strings.TrimSuffix(noRules, "]")+strings.Join(texts, ",")+"]", 1)
+	all.WriteByte(']')
+	all.WriteString(tail)
+	return all.String()
 }
 
-// splitRules gives each rule of a list a key of its own in the external_ids that
-// store it.
-func splitRules(ids map[string]string, r *model.Resource) error {
-	spec, ok := r.Spec.(*model.ACLSpec)
-	if !ok {
-		return nil
+// store writes a resource into external_ids, each rule of a list under a key of
+// its own, and returns what MarshalStored makes of it.
+func store(ids map[string]string, r *model.Resource) (string, error) {
+	if _, ok := r.Spec.(*model.ACLSpec); !ok {
+		stored, err := model.MarshalStored(r)
+		ids[KeySpec] = string(stored)
+		return ids[KeySpec], err
 	}
-	bare := *spec
-	bare.Rules = []model.Rule{}
-	stored, err := model.MarshalStored(&model.Resource{Kind: r.Kind, Metadata: r.Metadata, Spec: &bare})
-	if err != nil {
-		return err
+	stored, bare, rules, err := model.MarshalList(r)
+	ids[KeySpec] = bare
+	for i, text := range rules {
+		ids[KeyRulePrefix+strconv.Itoa(r.Spec.(*model.ACLSpec).Rules[i].Number)] = text
 	}
-	ids[KeySpec] = string(stored)
-	for _, rule := range spec.Rules {
-		text, err := json.Marshal(rule)
-		if err != nil {
-			return fmt.Errorf("encode rule %d of %s: %w", rule.Number, r.ID(), err)
-		}
-		ids[KeyRulePrefix+strconv.Itoa(rule.Number)] = string(text)
-	}
-	return nil
+	return stored, err
 }

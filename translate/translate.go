@@ -25,8 +25,11 @@ type Context struct {
 	Lists *Lists
 }
 
-// Lists are rows of lists, by name. They may be used at the same time.
+// Lists are rows of lists of one state, by name. They may be used at the same
+// time.
 type Lists struct {
+	Rules *Rules // what is known from other states; nil for nothing
+
 	mu   sync.Mutex
 	rows map[model.ID][]*nbdb.ACL
 }
@@ -123,15 +126,14 @@ func (b *builder) ids(key string) map[string]string {
 
 // principal are the external_ids of the resource's principal row.
 func (b *builder) principal(key string) (map[string]string, error) {
-	stored, err := model.MarshalStored(b.resource)
+	ids := b.ids(key)
+	stored, err := store(ids, b.resource)
 	if err != nil {
 		return nil, err
 	}
-	ids := b.ids(key)
-	ids[KeySpec] = string(stored)
-	ids[KeyDigest] = Digest(stored, b.resource.Manager)
+	ids[KeyDigest] = Digest([]byte(stored), b.resource.Manager)
 	b.brought(ids)
-	return ids, splitRules(ids, b.resource)
+	return ids, nil
 }
 
 // brought notes with a resource or its second copy who brought it, and by

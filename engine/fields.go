@@ -72,7 +72,7 @@ func differingRules(was, is []model.Rule) (gone, fresh []model.Rule) {
 		for _, rule := range others {
 			known[rule.Number] = rule
 		}
-		left := []model.Rule{}
+		left := []model.Rule{} // not nil, which a Delta would take for no list
 		for _, rule := range rules {
 			if other, ok := known[rule.Number]; !ok || !rule.Equal(other) {
 				left = append(left, rule)
@@ -106,6 +106,9 @@ func flatten(path string, v any, out map[string]any) {
 			flatten(k, e, out)
 		}
 	case []any:
+		if len(x) == 0 {
+			return // as without it
+		}
 		if !slices.ContainsFunc(x, func(e any) bool { _, ok := e.(map[string]any); return ok }) {
 			out[path] = x
 			return

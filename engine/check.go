@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -239,18 +240,13 @@ func offeringOwner(value string) string {
 
 // checkGuests refuses to delete a switch or router that holds rows of others:
 // they would vanish with it.
-func (e *Engine) checkGuests(ctx context.Context, d *desire) error {
-	w := d.world
-	type guest struct {
-		on  *model.Resource
-		row nbdb.Edge
-	}
-	var guests []guest
-	for _, r := range d.removed {
-		for _, row := range w.rows[r.ID()] {
-			for _, edge := range nbdb.EdgesOf(row) {
-				if known := w.state.Get(targetTable(edge), edge.Target); isDatapath(edge.Table) && (known == nil || !w.owns(known)) {
-					guests = append(guests, guest{r, edge})
+func (e *Engine) checkGuests(ctx context.Context, d *desire, p *Plan, touched map[string][]*change) error {
+	var guests []nbdb.Edge
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				if r.Op == nbdb.Delete {
+					guests = append(guests, d.world.guests(r)...)
 				}
 			}
 		}
@@ -258,6 +254,7 @@ func (e *Engine) checkGuests(ctx context.Context, d *desire) error {
 	if len(guests) == 0 {
 		return nil
 	}
+	holders := holdersOf(touched)
 	names := []string{"_uuid", "name"}
 	all, err := e.NB.Read(ctx, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names}, nbdb.Query{Table: nbdb.TableLogicalRouterPort, Columns: names})
 	if err != nil {
@@ -265,17 +262,32 @@ func (e *Engine) checkGuests(ctx context.Context, d *desire) error {
 	}
 	for _, g := range guests {
 		what := "an ACL row"
-		if p := nbdb.Lookup[*nbdb.LogicalSwitchPort](all, g.row.Target); p != nil {
+		if p := nbdb.Lookup[*nbdb.LogicalSwitchPort](all, g.Target); p != nil {
 			what = "the port " + strconv.Quote(p.Name)
-		} else if p := nbdb.Lookup[*nbdb.LogicalRouterPort](all, g.row.Target); p != nil {
+		} else if p := nbdb.Lookup[*nbdb.LogicalRouterPort](all, g.Target); p != nil {
 			what = "the router port " + strconv.Quote(p.Name)
-		} else if g.row.Column == "policies" {
+		} else if g.Column == "policies" {
 			what = "a router policy"
 		}
-		d.found = append(d.found, fault(g.on, "it holds %s that somebody else made (row %s)", "remove that first", what, g.row.Target).
+		id := holders[g.From]
+		on := cmp.Or(d.resources[id], d.world.before(id), &model.Resource{Kind: id.Kind, Metadata: model.Metadata{VPC: id.VPC, Name: id.Name}})
+		d.found = append(d.found, fault(on, "it holds %s that somebody else made (row %s)", "remove that first", what, g.Target).
 			Coded(model.CodeInUse))
 	}
 	return nil
+}
+
+// guests are the references of a switch or router to what is not ours, which would
+// go with it.
+func (w *world) guests(r nbdb.RowChange) []nbdb.Edge {
+	row := w.state.Get(r.Table, r.UUID)
+	if row == nil || !isDatapath(r.Table) {
+		return nil
+	}
+	return slices.DeleteFunc(nbdb.EdgesOf(row), func(x nbdb.Edge) bool {
+		known := w.state.Get(targetTable(x), x.Target)
+		return known != nil && w.owns(known)
+	})
 }
 
 type usedName struct{ group, name, field, fix string }

@@ -127,20 +127,13 @@ func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
 	if len(d.world.unread) == 0 || d.judging == judgeNever || e.RepairDamaged {
 		return nil
 	}
-	changed, owners := d.overwritten(p), map[nbdb.UUID]model.ID{}
-	for _, changes := range touched {
-		for _, c := range changes {
-			for _, r := range c.have.Rows {
-				owners[r.ID()] = c.id
-			}
-		}
-	}
+	changed, holders := d.overwritten(p), holdersOf(touched)
 	for _, u := range d.world.unread {
 		if !changed[u.spot()] {
 			continue
 		}
 		if u.id == (model.ID{}) {
-			u.id = owners[u.row.ID()]
+			u.id = holders[u.row.ID()]
 		}
 		r := cmp.Or(d.resources[u.id], u.resource())
 		d.found = append(d.found, r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged))
@@ -203,6 +196,19 @@ func (e *Engine) undamaged(p *Plan) error {
 		return nil
 	}
 	return damaged(p.Diagnostics)
+}
+
+// holdersOf are the resources that changes take rows for theirs by.
+func holdersOf(touched map[string][]*change) map[nbdb.UUID]model.ID {
+	out := map[nbdb.UUID]model.ID{}
+	for _, changes := range touched {
+		for _, c := range changes {
+			for _, r := range c.have.Rows {
+				out[r.ID()] = c.id
+			}
+		}
+	}
+	return out
 }
 
 // overwritten is what a plan changes, but for what the wish removes by name.

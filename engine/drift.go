@@ -148,8 +148,22 @@ func (f *driftFinder) find() {
 	}
 	f.have(&have, kept)
 	f.diff = nbdb.Diff(have, want)
+	f.spareGuests()
 	f.describe()
 	f.foreign()
+}
+
+// spareGuests leaves the switches and routers that no spec explains where they hold
+// what somebody else made: it would go with them.
+func (f *driftFinder) spareGuests() {
+	f.diff.Rows = slices.DeleteFunc(f.diff.Rows, func(r nbdb.RowChange) bool {
+		if r.Op != nbdb.Delete || len(f.desire.world.guests(r)) == 0 {
+			return false
+		}
+		f.report.Faults = append(f.report.Faults, DriftFault{Kind: DriftLeftover, Resource: f.resource(r.UUID), Table: r.Table, Row: r.UUID, Key: r.Key, Name: r.Name,
+			Problem: "no spec explains the row, and it stays: it holds what somebody else made"})
+		return true
+	})
 }
 
 // unknown are the resources that others refer to and that are gone with every

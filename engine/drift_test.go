@@ -214,3 +214,31 @@ func TestForeignRowsStay(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, objects, 6) // offering, VPC, two built-in lists, tier, attachment
 }
+
+// A switch of ours too many that holds somebody else's port stays with it, for a
+// repair and for an apply that may overwrite.
+func TestLeftoverWithAGuestStays(t *testing.T) {
+	f := newFixture(t, false)
+	text := vpc("shop", "10.0.0.0/16") + tier("shop", "web", "10.0.1.0/24")
+	f.apply(text)
+	ids := func(column string) string {
+		return strings.TrimSpace(f.nbctl("get", "Logical_Switch", "shop/web", column))
+	}
+	f.nbctl("ls-add", "second", "--", "set", "Logical_Switch", "second", "external_ids="+ids("external_ids"),
+		"--", "lsp-add", "second", "guest")
+	before := f.dump()
+	d, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+	require.NoError(t, err)
+	require.False(t, d.Repaired)
+	require.Contains(t, fmt.Sprint(d.Faults), "it stays: it holds what somebody else made")
+	require.Equal(t, before, f.dump())
+	_, err = f.Repairing().Apply(f.ctx, load(t, text), false, engine.WaitNone)
+	require.ErrorContains(t, err, `Tier shop/web: it holds the port "guest" that somebody else made`)
+	require.Equal(t, before, f.dump())
+
+	f.nbctl("lsp-del", "guest")
+	d, err = f.Drift(f.ctx, "", true, engine.WaitNone)
+	require.NoError(t, err)
+	require.True(t, d.Repaired, d.Faults)
+	require.NotContains(t, f.dump(), "second")
+}

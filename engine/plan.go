@@ -147,9 +147,6 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	}
 	e.checkVersion(d)
 	e.checkChassis(ctx, d)
-	if err := e.checkGuests(ctx, d); err != nil {
-		return nil, err
-	}
 	d.mentionDamage()
 	if err := invalid(sortedDiagnostics(d.found)); err != nil {
 		return nil, err
@@ -170,6 +167,9 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		}
 	}
 	d.checkCapacity(p)
+	if err := e.checkGuests(ctx, d, p, touched); err != nil {
+		return nil, err
+	}
 	if err := e.spare(d, p, touched); err != nil {
 		return nil, err
 	}

@@ -147,7 +147,9 @@ func (n *neighbourhood) checkWriting(t *rapid.T, db *rawNB) {
 		var left engine.DriftReport
 		require.NoError(t, json.Unmarshal([]byte(n.command(t, exitDone, "drift", "-o", "json")), &left))
 		for _, fault := range left.Faults {
-			require.Equal(t, engine.DriftUnreadable, fault.Kind, "not mended: %+v", fault)
+			if !strings.Contains(fault.Problem, "it stays: it holds what somebody else made") {
+				require.Equal(t, engine.DriftUnreadable, fault.Kind, "not mended: %+v", fault)
+			}
 		}
 	}
 	require.Equal(t, foreign, db.foreign(t), "rows of others have changed")

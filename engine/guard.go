@@ -52,8 +52,7 @@ func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 	return g
 }
 
-// guard adds the preconditions of one transaction, then moves on to what the
-// database is after it.
+// guard adds the preconditions of one transaction.
 func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	g.tx, g.seen, g.noted = tx, map[string]bool{}, map[nbdb.UUID]int{}
 	structural, gone := false, map[model.ID]bool{}
@@ -88,7 +87,6 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 			Columns: map[string]any{"external_ids": maps.Clone(g.router)}})
 	}
 	g.limits(changes)
-	g.advance(changes)
 }
 
 func (g *guarder) add(key string, guard nbdb.Guard) {
@@ -373,7 +371,8 @@ func (d *desire) puts(id model.ID) bool {
 	return slices.ContainsFunc(d.input, func(r *model.Resource) bool { return r.ID() == id })
 }
 
-// advance is what a transaction makes of the digests, ports and epochs.
+// advance moves on to what the database is after the transaction that was guarded,
+// for another one.
 func (g *guarder) advance(changes []*change) {
 	for _, c := range changes {
 		if c.after == nil {

@@ -393,6 +393,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 			tx = diffOf(group)
 		}
 		guards.guard(group, &tx)
+		if i < len(groups)-1 {
+			guards.advance(group)
+		}
 		if err := history.record(group, &tx, i == len(groups)-1); err != nil {
 			return nil, err
 		}

@@ -84,8 +84,7 @@ func (g *guarder) epochOf(registry nbdb.UUID) (epoch string, known bool) {
 	return epoch, known
 }
 
-// guard adds the preconditions of one transaction, then moves on to what the
-// database is after it.
+// guard adds the preconditions of one transaction.
 func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	g.tx, g.seen, g.noted = tx, map[string]bool{}, map[nbdb.UUID]int{}
 	structural, gone := false, map[model.ID]bool{}
@@ -120,7 +119,6 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	}
 	g.overtake(changes)
 	g.limits(changes)
-	g.advance(changes)
 }
 
 func (g *guarder) add(key string, guard nbdb.Guard) {
@@ -392,7 +390,8 @@ func (d *desire) puts(id model.ID) bool {
 	return d.resources[id] != nil && d.resources[id] != d.world.resources[id]
 }
 
-// advance is what a transaction makes of the digests, ports and epochs.
+// advance moves on to what the database is after the transaction that was guarded,
+// for another one.
 func (g *guarder) advance(changes []*change) {
 	for _, c := range changes {
 		if c.after == nil {

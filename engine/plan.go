@@ -411,6 +411,9 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	for i, group := range groups {
 		tx := diffOf(group)
 		guards.guard(group, &tx)
+		if i < len(groups)-1 {
+			guards.advance(group)
+		}
 		if err := history.record(group, &tx, i == len(groups)-1); err != nil {
 			return nil, err
 		}

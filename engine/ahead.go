@@ -13,7 +13,9 @@ import (
 // while who wants them made still finds out which. If they need just that, it is
 // what they are made from.
 func (e *Engine) ReadAhead(ctx context.Context, like []*model.Resource) {
-	queries := e.queries(e.scopeOf(wish{put: like}), everyName())
+	s := e.scopeOf(wish{put: like})
+	s.noStatus = true
+	queries := e.queries(s, everyName())
 	a := &ahead{Store: e.NB, queries: queries, done: make(chan struct{})}
 	e.NB = a
 	go func() {

@@ -88,6 +88,7 @@ func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, e
 // after a plan that failed the database is read.
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
 	read, s := e.read, e.scopeOf(wish)
+	s.noStatus = true
 	if attempt > 0 {
 		read = e.readFresh
 	} else if e.onlyLists(wish) {

@@ -66,7 +66,7 @@ func (e *Engine) queries(s scope, aboutNames []nbdb.Query) []nbdb.Query {
 	queries = append(queries, e.elsewhere(s, aboutNames)...)
 	owned := func(includes map[string]string) {
 		for _, table := range ownedTables {
-			q := nbdb.Query{Table: table, Includes: includes}
+			q := nbdb.Query{Table: table, Includes: includes, NoStatus: s.noStatus && table == nbdb.TableLogicalSwitchPort}
 			if s.attachments != nil && table == nbdb.TableLogicalSwitchPort {
 				q.Where = map[string]any{"type": translate.RouterPortType}
 			}

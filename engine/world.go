@@ -19,6 +19,7 @@ type scope struct {
 	puts []*model.Resource // that may be created: who has their names
 	// attachments are the names of those that are looked at, nil for all.
 	attachments map[string]bool
+	noStatus    bool // what OVN says of ports is not looked at
 }
 
 // world is the database at one moment, read back as resources.

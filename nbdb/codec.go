@@ -48,6 +48,7 @@ type field struct {
 	index  int
 	kind   kind
 	role   role
+	seldom bool // it is empty in most rows
 	ref    bool // the values are UUIDs
 }
 
@@ -89,7 +90,7 @@ func newRowType(typ reflect.Type) *rowType {
 		if !ok {
 			panic(fmt.Sprintf("nbdb: no column has the type of %s.%s", typ.Name(), sf.Name))
 		}
-		f := field{column: sf.Tag.Get("ovsdb"), index: i, kind: k, role: role(sf.Tag.Get("role"))}
+		f := field{column: sf.Tag.Get("ovsdb"), index: i, kind: k, role: role(sf.Tag.Get("role")), seldom: sf.Tag.Get("seldom") != ""}
 		elem := sf.Type
 		if elem.Kind() == reflect.Pointer || elem.Kind() == reflect.Slice {
 			elem = elem.Elem()

@@ -145,7 +145,7 @@ func TestPlanGolden(t *testing.T) {
 	require.NoError(t, err)
 	var lines []byte
 	for _, op := range ops {
-		line, err := json.Marshal(op)
+		line, err := appendOperation(nil, &op)
 		require.NoError(t, err)
 		lines = append(append(lines, line...), '\n')
 	}

@@ -135,7 +135,7 @@ func appendOperation(b []byte, op *ovsdb.Operation) ([]byte, error) {
 	}
 	w.member("table", op.Table != "", func() { w.text(op.Table) })
 	w.member("row", len(op.Row) > 0, func() { w.row(op.Row) })
-	w.member("rows", len(op.Rows) > 0, func() { list(&w, op.Rows, w.row) })
+	w.member("rows", op.Op == ovsdb.OperationWait, func() { list(&w, op.Rows, w.row) })
 	w.member("columns", len(op.Columns) > 0, func() { list(&w, op.Columns, w.text) })
 	w.member("mutations", len(op.Mutations) > 0, func() {
 		list(&w, op.Mutations, func(m ovsdb.Mutation) { w.triple(m.Column, string(m.Mutator), m.Value) })

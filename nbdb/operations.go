@@ -24,6 +24,9 @@ type step struct {
 // an updated row has the old values of the changed columns; a deleted row is
 // there with its key; a row whose sets or keys change is there; a key that is
 // replaced has its old value, a key that is added isn't there with another.
+//
+// A wait without rows is for there being none, or with != any: libovsdb's own
+// encoding would leave that out.
 func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 	steps, err := p.steps(s)
 	if err != nil {
@@ -201,8 +204,9 @@ func (b *builder) waitRow(d *demand) {
 	if len(d.ids) > 0 {
 		where = append(where, includes(columnExternalIDs, wireMap(d.ids)))
 	}
-	if len(values) == 0 {
-		values = ovsdb.Row{columnUUID: ref(d.id.uuid)}
+	if len(values) == 0 { // any row will do: not none
+		b.add(d.what, wait(d.id.table, where, []string{columnUUID}, ovsdb.WaitConditionNotEqual))
+		return
 	}
 	b.add(d.what, wait(d.id.table, where, slices.Sorted(maps.Keys(values)), ovsdb.WaitConditionEqual, values))
 }
@@ -270,25 +274,19 @@ func (b *builder) guardSet(g Guard) {
 }
 
 // guardNames demands that exactly the rows of these names meet the
-// conditions. That none does can't be said with an empty list of rows, which
-// libovsdb leaves out of the message. So the rows that would meet them are
-// given one known name in this transaction, and the wait demands that the
-// result is not just that name: it holds only for no row at all, and where
-// there is one the transaction is refused and the name never written.
+// conditions.
 func (b *builder) guardNames(g Guard, what string, where []ovsdb.Condition) {
 	column := b.schema.nameColumn(g.Table)
 	if len(g.Names) == 0 {
-		marked := ovsdb.Row{column: "-"}
-		b.add(what, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: g.Table, Where: where, Row: marked})
-		b.add(what+": there is one by now",
-			wait(g.Table, where, []string{column}, ovsdb.WaitConditionNotEqual, marked))
-		return
+		what += ": there is one by now"
+	} else {
+		what += " are others by now"
 	}
 	var rows []ovsdb.Row
 	for _, name := range g.Names {
 		rows = append(rows, ovsdb.Row{column: name})
 	}
-	b.add(what+" are others by now", wait(g.Table, where, []string{column}, ovsdb.WaitConditionEqual, rows...))
+	b.add(what, wait(g.Table, where, []string{column}, ovsdb.WaitConditionEqual, rows...))
 }
 
 func (b *builder) guardRow(c RowChange) {
@@ -429,7 +427,7 @@ func (b *builder) keys(what string, id rowID, was, is map[string]string, over ..
 	}
 	if len(was) > 0 {
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
-			Mutator: ovsdb.MutateOperationDelete, Value: wireMap(was)})
+			Mutator: ovsdb.MutateOperationDelete, Value: wireTexts(slices.Sorted(maps.Keys(was)))})
 	}
 	if len(is) > 0 {
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,

@@ -14,6 +14,10 @@ type UUID string
 //	(none)   owned: the row's fragment says the whole value
 //	edges    a set of references that other fragments add to (Edge)
 //	status   written by OVN, only read
+//
+// Columns with the tag `seldom` are empty in nearly all rows: of many rows they are
+// asked for where they are not, since for a server an empty column is nearly as
+// much work as another.
 type Row interface {
 	// Table is the table's name in the schema.
 	Table() string
@@ -48,12 +52,12 @@ type LogicalSwitch struct {
 type LogicalSwitchPort struct {
 	UUID          UUID              `ovsdb:"_uuid"`
 	Name          string            `ovsdb:"name"`
-	Type          string            `ovsdb:"type"`
+	Type          string            `ovsdb:"type" seldom:"true"`
 	Addresses     []string          `ovsdb:"addresses"`
 	PortSecurity  []string          `ovsdb:"port_security"`
-	Enabled       *bool             `ovsdb:"enabled"`
-	ParentName    *string           `ovsdb:"parent_name"`
-	Tag           *int              `ovsdb:"tag"`
+	Enabled       *bool             `ovsdb:"enabled" seldom:"true"`
+	ParentName    *string           `ovsdb:"parent_name" seldom:"true"`
+	Tag           *int              `ovsdb:"tag" seldom:"true"`
 	Dhcpv4Options *UUID             `ovsdb:"dhcpv4_options"`
 	Dhcpv6Options *UUID             `ovsdb:"dhcpv6_options"`
 	Options       map[string]string `ovsdb:"options"`

@@ -226,18 +226,22 @@ func (s *scanner) raw() []byte {
 
 // nested passes over an object or an array.
 func (s *scanner) nested() {
-	for depth := 0; s.at < len(s.data); {
-		switch s.data[s.at] {
+	depth := 0
+	for i := s.at; i < len(s.data); i++ {
+		switch s.data[i] {
 		case '"':
-			s.quoted()
-			continue
+			for i++; i < len(s.data) && s.data[i] != '"'; i++ {
+				if s.data[i] == '\\' {
+					i++
+				}
+			}
 		case '{', '[':
 			depth++
 		case '}', ']':
-			depth--
-		}
-		if s.at++; depth == 0 {
-			return
+			if depth--; depth == 0 {
+				s.at = i + 1
+				return
+			}
 		}
 	}
 	s.fail("a value without an end")

@@ -125,7 +125,7 @@ func TestFollowerIsNotLeader(t *testing.T) {
 			continue
 		}
 		dial(t, Options{Remotes: s.remote()}) // one remote: any server will do
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		_, err := Dial(ctx, Options{Remotes: s.remote(), LeaderOnly: true})
 		cancel()
 		require.ErrorContains(t, err, "not the leader of its cluster")

@@ -26,7 +26,7 @@ func TestWait(t *testing.T) {
 	_, err = f.sandbox.SBCtl(t.Context(), "chassis-add", "hv9", "geneve", "192.0.2.9",
 		"--", "--id=@p", "create", "Chassis_Private", "name=hv9")
 	require.NoError(t, err)
-	put := f.call("PUT", attachments+"/web-2?wait=hv&timeout=300ms", `{"spec": {"tier": "web"}}`).is(202)
+	put := f.call("PUT", attachments+"/web-2?wait=hv&timeout=2s", `{"spec": {"tier": "web"}}`).is(202)
 	require.NotEmpty(t, put.header.Get("Location"))
 	pending := put.document().Pending
 	require.Equal(t, engine.WaitHV, pending.For)
@@ -44,7 +44,7 @@ func TestWait(t *testing.T) {
 		{"POST", "/v1/drift/repair", ""},
 		{"DELETE", attachments + "/web-2", ""},
 	} {
-		r := f.call(c.method, c.path+"?wait=sb&timeout=100ms", c.body).is(http.StatusAccepted)
+		r := f.call(c.method, c.path+"?wait=sb&timeout=1s", c.body).is(http.StatusAccepted)
 		require.Contains(t, r.text, `"pending": {`)
 	}
 	f.call("GET", attachments+"/web-2", "").problem(404, "not-found")

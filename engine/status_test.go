@@ -56,7 +56,7 @@ func TestAwaitTellsWhatIsPending(t *testing.T) {
 	require.Nil(t, pending)
 
 	brief := func() (*engine.Pending, error) {
-		ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second)
 		defer cancel()
 		return f.Await(ctx, engine.WaitHV, target)
 	}

@@ -237,7 +237,7 @@ func TestWaitCfg(t *testing.T) {
 	s := startServer(t, packagedSchema)
 	c := s.dial()
 	require.NoError(t, c.WaitCfg(testContext(t), "sb_cfg", 0))
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	before := c.current()
 	err := c.WaitCfg(ctx, "sb_cfg", 1)

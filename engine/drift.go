@@ -174,7 +174,7 @@ func (f *driftFinder) unknown() map[model.ID]bool {
 	lose := func(id model.ID, user *model.Resource, what string) {
 		if !kept[id] {
 			f.report.Faults = append(f.report.Faults, DriftFault{Kind: DriftUnreadable, Resource: id.String(),
-				Problem: what + ", which held its spec, is gone: apply it again"})
+				Problem: what + ", which held its spec, is gone, or its spec can't be read: apply it again"})
 		}
 		kept[id], kept[user.ID()] = true, true
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,6 +57,36 @@ func TestExpectationIsStored(t *testing.T) {
 	_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindVPC, Name: "shop"}}, true, engine.WaitNone)
 	require.NoError(t, err)
 	require.Empty(t, f.nbctl("list", "Logical_Router"))
+}
+
+// An expectation that somebody has removed or damaged stands by its second copy
+// against what breaks it: also for a list alone, about an attachment, and in a mirror.
+// It goes with its VPC.
+func TestLostExpectationStands(t *testing.T) {
+	const key = `"ovn-vpc-expectation:closed"`
+	opened := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432], tiers: [app]}")
+	for name, damage := range map[string][]string{
+		"removed": {"remove", "Logical_Router", "shop", "external_ids", key},
+		"damaged": {"set", "Logical_Router", "shop", "external_ids:" + key + "=junk"},
+	} {
+		for _, mirrored := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, mirrored), func(t *testing.T) {
+				f := newFixture(t, false)
+				f.apply(guarded() + att("shop", "db-1", "db") + expectation("shop", "closed", "from: app, to: db-1, traffic: tcp/22, expect: deny"))
+				if mirrored {
+					f.mirror()
+				}
+				f.nbctl(damage...)
+				_, err := f.Apply(f.ctx, load(t, opened), false, engine.WaitNone)
+				require.ErrorContains(t, err, "Expectation shop/closed: deny app -> db-1 tcp 22 will not hold")
+				edited := f.edit(engine.Edit{ID: model.ID{Kind: model.KindACL, VPC: "shop", Name: "db"},
+					Change: func(*model.Resource) (*model.Resource, error) { return load(t, opened).Resources[0], nil }})
+				require.ErrorContains(t, edited[0].Err, "will not hold")
+				_, err = f.Repairing().Delete(f.ctx, []model.ID{{Kind: model.KindVPC, Name: "shop"}}, true, engine.WaitNone)
+				require.NoError(t, err)
+			})
+		}
+	}
 }
 
 // What an expectation names by its name alone is in use too, and an attachment of

@@ -39,7 +39,7 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 	if !judged {
 		return nil, false, gated
 	}
-	now, err := verdicts(part.VPC, inOrder(d.of(part.VPC, d.planned)))
+	now, err := verdicts(part.VPC, inOrder(d.of(part.VPC, d.orLost(d.planned))))
 	if err != nil {
 		d.found = append(d.found, fault(vpcResource(part.VPC), "the expectations can't be judged: %s", "", err))
 	}
@@ -48,17 +48,32 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 	}
 	held := map[string]bool{}
 	// What can't be read now has held nothing.
-	before, _ := verdicts(part.VPC, inOrder(d.of(part.VPC, d.stored)))
+	before, _ := verdicts(part.VPC, inOrder(d.of(part.VPC, d.orLost(d.stored))))
 	for _, v := range before {
 		held[v.Name] = v.Holds
 	}
 	for _, v := range now {
 		id := model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}
-		if was := d.world.resources[id]; !v.Holds && (held[v.Name] || was == nil || len(changedFields(was, d.resources[id])) > 0) {
+		was, is := d.world.before(id), d.resources[id]
+		if !v.Holds && (held[v.Name] || was == nil || is != nil && len(changedFields(was, is)) > 0) {
 			broken = append(broken, v)
 		}
 	}
 	return broken, len(now) > 0, gated
+}
+
+// orLost finds also the expectations that somebody has taken out of the database or
+// damaged: by their second copies they stand against what breaks them all the same,
+// unless they are removed.
+func (d *desire) orLost(find func(model.ID) *model.Resource) func(model.ID) *model.Resource {
+	return func(id model.ID) *model.Resource {
+		is := func(r *model.Resource) bool { return r.ID() == id }
+		r := find(id)
+		if i := slices.IndexFunc(d.world.lost, is); r == nil && id.Kind == model.KindExpectation && i >= 0 && !slices.ContainsFunc(d.removed, is) {
+			r = d.world.lost[i]
+		}
+		return r
+	}
 }
 
 // concernsExpectations tells whether the part may make an expectation of its VPC
@@ -70,7 +85,7 @@ func (d *desire) concernsExpectations(part *VPCPlan) (any, breaks bool) {
 	}
 	var named []*model.Resource // what an expectation may name, and those
 	there := false
-	for _, r := range d.of(part.VPC, d.planned) {
+	for _, r := range d.of(part.VPC, d.orLost(d.planned)) {
 		if r.Kind != model.KindVPC && r.Kind != model.KindACL {
 			named = append(named, r)
 			there = there || r.Kind == model.KindExpectation
@@ -93,7 +108,7 @@ func (e *Engine) override(d *desire, part *VPCPlan, broken []reach.Verdict) erro
 	const fix = "change what breaks it, change or delete the expectation, or give --override-expectations (?overrideExpectations=true)"
 	note := Overridden{Manager: e.Manager, Time: e.Now().UTC().Truncate(time.Second)}
 	for _, v := range broken {
-		r := d.resources[model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name}]
+		r := d.orLost(d.planned)(model.ID{Kind: model.KindExpectation, VPC: v.VPC, Name: v.Name})
 		tell := r.Fault
 		if d.judging == judgeMildly || e.OverrideExpectations {
 			tell = r.Warning

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,4 +69,21 @@ func TestListsAlone(t *testing.T) {
 		require.NoError(t, err)
 		f.noDrift()
 	})
+}
+
+// A rule whose row somebody has taken out is in force again once its list alone
+// is applied: the tiers that use the list refer to the row that has come back.
+func TestRepairedListIsInForce(t *testing.T) {
+	f := newFixture(t, false)
+	list := acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}")
+	f.apply(guarded())
+	rule := strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "ACL", `external_ids:"ovn-vpc:key"=acl-rule/shop/db/ingress/10`))
+	require.NotEmpty(t, rule)
+	f.nbctl("remove", "Logical_Switch", "shop/db", "acls", rule, "--", "remove", "Port_Group", "ovnvpc.shop.db", "acls", rule)
+	r, err := f.Apply(f.ctx, load(t, list), false, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, r.VPCs[0].Changes, 2)
+	require.Equal(t, "repair ACL shop/db", r.VPCs[0].Changes[0].String())
+	require.Equal(t, "follow Tier shop/db", r.VPCs[0].Changes[1].String())
+	f.noDrift()
 }

@@ -187,19 +187,26 @@ func (n *network) listOf(id model.ID, rows []nbdb.Row) string {
 }
 
 // counts tells whether all attachments of a VPC matter for changes of some: an
-// offering limits them, or expectations are there, which the addresses
+// offering limits them, or expectations are there or were, which the addresses
 // that attachments add may break.
 func (m *Mirror) counts(vpc string, n *network) bool {
 	router := nbdb.Lookup[*nbdb.LogicalRouter](m.rows, translate.RouterUUID(m.owner, vpc))
 	if router == nil || n.stored[router.UUID].resource == nil {
 		return true
 	}
-	for key := range router.ExternalIDs {
+	if home := nbdb.Lookup[*nbdb.PortGroup](m.rows, translate.HistoryUUID(m.owner, vpc)); home != nil && holdsExpectations(home) || holdsExpectations(router) {
+		return true
+	}
+	return n.stored[router.UUID].resource.Spec.(*model.VPCSpec).Offering != ""
+}
+
+func holdsExpectations(r nbdb.Row) bool {
+	for key := range r.IDs() {
 		if strings.HasPrefix(key, translate.KeyExpectationPrefix) {
 			return true
 		}
 	}
-	return n.stored[router.UUID].resource.Spec.(*model.VPCSpec).Offering != ""
+	return false
 }
 
 // holders are the attachments of a VPC that have what others want.

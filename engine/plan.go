@@ -291,7 +291,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 		c.input = true
 		add(c)
 	}
-	moved := d.moved()
+	moved := d.moved(changes)
 	for _, r := range sortedIf(d.resources, func(r *model.Resource) bool {
 		return !seen[r.ID()] && structural[vpcOf(r.ID())] && w.resources[r.ID()] != nil && moved.concerns(r) &&
 			(r.Kind != model.KindAttachment || d.tierMoved(r))
@@ -315,22 +315,21 @@ func (d *desire) touched() (map[string][]*change, error) {
 // moved says what of a wish changes as far as others' rows hang on it.
 type moved struct {
 	vpcs  map[string]bool   // that change, or whose tiers do
-	lists map[model.ID]bool // that change
+	lists map[model.ID]bool // that change, or whose rows are repaired
 }
 
-func (d *desire) moved() moved {
+func (d *desire) moved(wished []*change) moved {
 	m := moved{map[string]bool{}, map[model.ID]bool{}}
-	for _, list := range [][]*model.Resource{d.input, d.removed} {
-		for _, r := range list {
-			id := r.ID()
-			if was, is := d.world.resources[id], d.resources[id]; was != nil && is != nil && sameSpec(was, is) {
-				continue
+	for _, c := range wished {
+		switch c.id.Kind {
+		case model.KindVPC, model.KindTier:
+			was, is := d.world.resources[c.id], d.resources[c.id]
+			if was == nil || is == nil || !sameSpec(was, is) {
+				m.vpcs[vpcOf(c.id)] = true
 			}
-			switch id.Kind {
-			case model.KindVPC, model.KindTier:
-				m.vpcs[vpcOf(id)] = true
-			case model.KindACL:
-				m.lists[id] = true
+		case model.KindACL:
+			if !c.same {
+				m.lists[c.id] = true
 			}
 		}
 	}

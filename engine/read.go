@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -40,7 +41,7 @@ func (w *world) expects() bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(w.lost, func(r *model.Resource) bool { return r.Kind == model.KindExpectation })
 }
 
 // readFresh reads the scope from the database itself. Of attachments it reads all

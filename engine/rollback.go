@@ -109,6 +109,8 @@ func (b *rollback) target(w *world, waiting *Unconfirmed, attempt int) error {
 		b.to = waiting.before()
 	case len(changes) == 0:
 		return invalid(model.Diagnostics{fault(vpcResource(b.vpc), "its history is empty", "")})
+	case head.Number-head.Part == 1:
+		return invalid(model.Diagnostics{fault(vpcResource(b.vpc), "its history begins with the change 1: there is nothing before it to go back to", "")})
 	default:
 		b.to = head.Number - head.Part - 1
 	}

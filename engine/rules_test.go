@@ -15,7 +15,7 @@ func TestKnownRulesAreHeldAgainstTheDatabase(t *testing.T) {
 	f := newFixture(t, false)
 	shop(f)
 	f.mirror()
-	f.Engine = f.Repairing() // also what can't be read any more
+	f.Engine = f.Repairing()                  // also what can't be read any more
 	other := connect(t, f.sandbox, "default") // reads the database
 	mended := 0
 	rapid.Check(t, func(r *rapid.T) {

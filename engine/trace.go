@@ -181,11 +181,15 @@ func (e *Engine) traceVPC(ctx context.Context, q *TraceQuery) error {
 			return err
 		}
 	}
-	if len(names) != 1 {
+	switch len(names) {
+	case 0:
+		return refuse("there is no VPC to trace in", "apply one; ovn-vpc drift tells where somebody has removed its rows")
+	case 1:
+		q.VPC = names[0]
+		return nil
+	default:
 		return refuse(fmt.Sprintf("there are %d VPCs to trace in", len(names)), "name one")
 	}
-	q.VPC = names[0]
-	return nil
 }
 
 // refuse is the error for a question that can't be answered.

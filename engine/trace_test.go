@@ -170,7 +170,7 @@ func TestTraceRefuses(t *testing.T) {
 	var missing *engine.NotFoundError
 	require.ErrorAs(t, err, &missing)
 	_, err = e.Trace(t.Context(), engine.TraceQuery{From: "a1", To: "b"})
-	require.ErrorContains(t, err, "there are 0 VPCs")
+	require.ErrorContains(t, err, "there is no VPC to trace in")
 }
 
 // ovn-trace's word on neighbour advertisements isn't one on the lists.

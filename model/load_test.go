@@ -359,3 +359,19 @@ func TestCutJSON(t *testing.T) {
 		}
 	}
 }
+
+// Files that begin with a byte order mark are read alike one by one and one
+// after another, with the same places.
+func TestByteOrderMarks(t *testing.T) {
+	const mark = "\ufeff"
+	document := func(name string) string {
+		return "apiVersion: ovn-vpc/v1\nkind: VPC\nmetadata: {name: " + name + "}\nspec: {cidrs: [10.0.0.0/16]}\n"
+	}
+	text := mark + document("a") + "---\n" + mark + document("b") + mark + "---\n" + document("c")
+	set, found := model.Load(model.Input{Name: "x", Data: []byte(text)})
+	require.Empty(t, found)
+	require.Len(t, set.Resources, 3)
+	_, found = model.Load(model.Input{Name: "x", Data: []byte(text + "---\n" + mark + "kind: VCP\n")})
+	require.Equal(t, []int{16, 16}, []int{found[0].Line, found[1].Line})
+	require.Equal(t, []int{1, 7}, []int{found[0].Column, found[1].Column})
+}

@@ -32,6 +32,7 @@ type part struct {
 // document that can't be read doesn't hide the faults of the next. Parts
 // without content are left out.
 func split(data []byte) []part {
+	data = unmarked(data)
 	var parts []part
 	start, startLine := 0, 0
 	started, content := false, false // a document, something in it
@@ -59,6 +60,16 @@ func split(data []byte) []part {
 		parts = append(parts, part{startLine, start, data[start:]})
 	}
 	return parts
+}
+
+// unmarked is a text without the byte order marks that begin its lines, as of
+// files that were put together (YAML 1.2.2, 5.2): yaml.v3 knows the first alone.
+func unmarked(data []byte) []byte {
+	marked := []byte("\n\ufeff")
+	if !bytes.Contains(data, marked) {
+		return data
+	}
+	return bytes.ReplaceAll(data, marked, marked[:1])
 }
 
 // binary reports an input that is no text.

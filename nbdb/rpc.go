@@ -174,16 +174,16 @@ func (c *codec) write(m any) error {
 }
 
 func (c *codec) send(data []byte) error {
-	if holdsNUL(data) {
+	if HoldsNUL(data) {
 		return &unsendableError{errors.New("a text holds the character U+0000, which a database can't store")}
 	}
 	_, err := c.conn.Write(data)
 	return err
 }
 
-// holdsNUL tells whether a text of encoded JSON has the character that makes a
+// HoldsNUL tells whether a text of encoded JSON has the character that makes a
 // server end the connection.
-func holdsNUL(data []byte) bool {
+func HoldsNUL(data []byte) bool {
 	const nul = `\u0000`
 	for {
 		i := bytes.Index(data, []byte(nul))

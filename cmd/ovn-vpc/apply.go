@@ -149,7 +149,7 @@ func (a *app) apply(ctx, unbounded context.Context, paths []string, prune bool, 
 	}
 	waiting := unconfirmed(result)
 	err = a.showResult(result, joined(found, err))
-	if a.flags.within != 0 {
+	if a.flags.within != 0 && (err == nil || len(waiting) > 0) {
 		return cmp.Or(a.awaitConfirmation(unbounded, b, waiting), err)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -98,6 +99,9 @@ func readPlan(path string) (*engine.Plan, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usagef("reading the plan: %w", err)
+	}
+	if nbdb.HoldsNUL(data) {
+		return nil, usagef("%s is not a plan: a text in it holds the character U+0000", path)
 	}
 	p := &engine.Plan{}
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -24,7 +24,7 @@ func (w *world) have(id model.ID) nbdb.Fragment {
 	}
 	f.Rows = w.rows[id]
 	for _, r := range f.Rows {
-		f.Edges = append(f.Edges, w.edges(r)...)
+		f.Edges = append(f.Edges, w.edgesOf(id, r)...)
 	}
 	if id.Kind == model.KindAttachment {
 		f.Entries = w.copies[id]
@@ -38,15 +38,15 @@ func (w *world) ownsACL(uuid nbdb.UUID) bool {
 }
 
 // parent is the reference that holds a port or a policy: it belongs to the
-// resource of the row that it points to.
-func (w *world) parent(r nbdb.Row) (nbdb.Edge, bool) {
+// resource of the row that it points to, which is id if that is known.
+func (w *world) parent(id model.ID, r nbdb.Row) (nbdb.Edge, bool) {
 	held := func(ids []nbdb.UUID) bool {
 		_, ok := slices.BinarySearch(ids, r.ID())
 		return ok
 	}
 	switch r.(type) {
 	case *nbdb.LogicalSwitchPort:
-		own := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, r.IDs()[translate.KeyVPC], w.tierOf(r)))
+		own := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, r.IDs()[translate.KeyVPC], w.tierOf(id)))
 		if own != nil && held(own.Ports) {
 			return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: own.UUID, Column: "ports", Target: r.ID()}, true
 		}
@@ -76,10 +76,9 @@ func (w *world) routerOf(r nbdb.Row, column string, held func(*nbdb.LogicalRoute
 	return nbdb.Edge{Table: nbdb.TableLogicalRouter, From: lr.UUID, Column: column, Target: r.ID()}, true
 }
 
-// tierOf is the tier that a port belongs to, "" if it is not known.
-func (w *world) tierOf(r nbdb.Row) string {
-	id, ok := w.resourceOf(r)
-	if res := w.resources[id]; ok && id.Kind == model.KindAttachment && res != nil {
+// tierOf is the tier that the ports of a resource belong to, "" if it is not known.
+func (w *world) tierOf(id model.ID) string {
+	if res := w.resources[id]; id.Kind == model.KindAttachment && res != nil {
 		return res.Spec.(*model.AttachmentSpec).Tier
 	}
 	return id.Name
@@ -87,8 +86,14 @@ func (w *world) tierOf(r nbdb.Row) string {
 
 // edges are those that belong to the resource of a row.
 func (w *world) edges(r nbdb.Row) []nbdb.Edge {
+	id, _ := w.resourceOf(r)
+	return w.edgesOf(id, r)
+}
+
+// edgesOf are edges of a row of a resource.
+func (w *world) edgesOf(id model.ID, r nbdb.Row) []nbdb.Edge {
 	edges := w.lists(r)
-	if e, ok := w.parent(r); ok {
+	if e, ok := w.parent(id, r); ok {
 		edges = append(edges, e)
 	}
 	return edges

@@ -102,3 +102,34 @@ func compact(t require.TestingT, v any) string {
 	require.NoError(t, encoder.Encode(v))
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// An attachment is decoded as encoding/json would, as it is mostly written or
+// otherwise.
+func TestStoredAttachmentsAreJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawAttachment(t, 1)
+		r := &model.Resource{Kind: model.KindAttachment, Metadata: model.Metadata{Name: "a", VPC: "shop"}, Spec: spec}
+		if rapid.Bool().Draw(t, "plain") {
+			spec.Addresses, spec.MAC = []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")}, "0a:00:00:00:00:01"
+			spec.PortSecurity, spec.Enabled, spec.AllowedAddresses = true, true, nil
+		} else {
+			r.Metadata.Labels = drawLabels(t)
+		}
+		data, err := model.MarshalStored(r)
+		require.NoError(t, err)
+		for _, change := range [][2]string{
+			{}, {`"name":"a"`, `"name":""`}, {`"name":"a"`, `"name":"\u0061"`}, {`"name":"a"`, "\"name\":\"a\x01\""}, {`"name":"a"`, `"name":"ä"`},
+			{`"name":"a"`, "\"name\":\"a\xff\""}, {`,"vpc":"shop"`, ``}, {`"tier":`, `"Tier":`}, {`"t1"`, `"t1","tier":"t2"`}, {`"addresses":[`, `"addresses":["",`},
+			{`"addresses":[`, `"addresses":["10.0.0.9","10.0.0.8",`}, {`"addresses":[`, `"addresses":["x",`}, {`fd00:`, `FD00:`}, {`fd00:`, `fd00::fd00:`},
+			{`"mac":"0a:`, `"mac":"0A:`}, {`"mac":"0a:`, `"mac":"`}, {`"interfaceID":"`, `"interfaceID":"","x":"`}, {`"enabled":true`, `"enabled":false`},
+			{`"enabled":true`, `"enabled":1`}, {`}}`, `}`}, {`}}`, `}} `}, {`}}`, `}}}`}, {`"interfaceID":`, `"hostname":"h","interfaceID":`},
+		} {
+			text := strings.Replace(string(data), change[0], change[1], 1)
+			read, err := model.ParseStored(model.KindAttachment, []byte(text))
+			// With a space it is not as it is written.
+			generic, other := model.ParseStored(model.KindAttachment, []byte(" "+text))
+			require.Equal(t, other == nil, err == nil, text)
+			require.Equal(t, generic, read)
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -29,10 +31,15 @@ func MarshalStored(r *Resource) ([]byte, error) {
 // and values that can't be read, but does not check the whole; Resource.Check
 // does.
 func ParseStored(kind Kind, data []byte) (*Resource, error) {
-	if kind == KindACL {
-		if r := parseList(data); r != nil {
-			return r, nil
-		}
+	var r *Resource
+	switch kind {
+	case KindACL:
+		r = parseList(data)
+	case KindAttachment:
+		r = parseAttachment(string(data))
+	}
+	if r != nil {
+		return r, nil
 	}
 	spec := NewSpec(kind)
 	if spec == nil {
@@ -50,7 +57,7 @@ func ParseStored(kind Kind, data []byte) (*Resource, error) {
 	if _, err := decoder.Token(); err != io.EOF {
 		return nil, fmt.Errorf("decode stored %s: more follows the document", kind)
 	}
-	r := &Resource{Kind: kind, Metadata: document.Metadata, Spec: document.Spec}
+	r = &Resource{Kind: kind, Metadata: document.Metadata, Spec: document.Spec}
 	r.Spec.complete(r)
 	return r, nil
 }
@@ -73,6 +80,49 @@ func parseList(data []byte) *Resource {
 	}
 	spec.complete(r)
 	return r
+}
+
+// parseAttachment is ParseStored of an attachment as most are, of which there are
+// many: as MarshalStored writes one that has nothing but a tier, addresses and an
+// interface. It is nil for another.
+func parseAttachment(text string) *Resource {
+	t := &storedText{rest: text}
+	r := &Resource{Kind: KindAttachment}
+	spec := NewSpec(KindAttachment).(*AttachmentSpec)
+	r.Spec = spec
+	r.Metadata.Name = t.after(`{"metadata":{"name":"`)
+	r.Metadata.VPC = t.after(`,"vpc":"`)
+	spec.Tier = t.after(`},"spec":{"tier":"`)
+	for first := `,"addresses":["`; strings.HasPrefix(t.rest, first); first = `,"` {
+		addr, err := netip.ParseAddr(t.after(first))
+		if err != nil {
+			return nil
+		}
+		spec.Addresses = append(spec.Addresses, addr)
+	}
+	mac, err := ParseMAC(t.after(`],"mac":"`))
+	spec.MAC, spec.InterfaceID = mac, t.after(`,"interfaceID":"`)
+	if err != nil || len(spec.Addresses) == 0 || r.Metadata.Name == "" || t.rest != `,"portSecurity":true,"enabled":true}}` {
+		return nil
+	}
+	spec.complete(r)
+	return r
+}
+
+// storedText is what is left of a text that is read from front to back, nothing
+// after the first part that is not as it is expected.
+type storedText struct{ rest string }
+
+// after is the text in quotes that follows what ends with the first of them.
+func (t *storedText) after(head string) (text string) {
+	rest, ok := strings.CutPrefix(t.rest, head)
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
+	if !ok || end < 0 || rest[end] != '"' {
+		t.rest = ""
+		return ""
+	}
+	t.rest = rest[end+1:]
+	return rest[:end]
 }
 
 // Document is a resource as it is printed, and read by Load.

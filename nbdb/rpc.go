@@ -17,10 +17,12 @@ import (
 // server sends it finds the parts and leaves them as they are, where rpc2's own
 // reads each answer four times, which are megabytes.
 type codec struct {
-	conn  io.ReadWriteCloser
-	ahead []byte          // read beyond the last message
-	body  []byte          // params or result of the last message
-	asked json.RawMessage // id of the server's last request
+	conn   io.ReadWriteCloser
+	ahead  []byte          // read beyond the last message
+	body   []byte          // params or result of the last message
+	result *scanner        // at the result of the last message
+	ends   map[int]int     // where what is long in the last message ends, by where it begins
+	asked  json.RawMessage // id of the server's last request
 }
 
 // request and reply are what is sent. A server wants params to be an array, and
@@ -40,10 +42,16 @@ type (
 
 const readSize = 4 << 10
 
+// What stands at most outer deep in a message and is longer than much is found
+// again without reading it: in an answer to a transaction the rows of a select.
+const outer, much = 4, 1 << 10
+
 // frame reads the next message, which is an object.
 func (c *codec) frame() ([]byte, error) {
 	buf := c.ahead
 	depth, quoted := 0, false
+	c.ends = map[int]int{}
+	var begun [outer]int
 	for i := 0; ; i++ {
 		for i >= len(buf) {
 			if cap(buf)-len(buf) < readSize {
@@ -68,9 +76,15 @@ func (c *codec) frame() ([]byte, error) {
 				return nil, fmt.Errorf("%q between messages", b)
 			}
 		case b == '{' || b == '[':
+			if depth < len(begun) {
+				begun[depth] = i
+			}
 			depth++
 		case b == '}' || b == ']':
-			if depth--; depth == 0 {
+			if depth--; depth < len(begun) && i-begun[depth] > much {
+				c.ends[begun[depth]] = i + 1
+			}
+			if depth == 0 {
 				// The message is kept by who reads it, so what follows moves.
 				c.ahead = slices.Clone(buf[i+1:])
 				return buf[:i+1], nil
@@ -86,8 +100,14 @@ func (c *codec) ReadHeader(r *rpc2.Request, response *rpc2.Response) error {
 		return err
 	}
 	parts := map[string][]byte{}
-	s := newScanner(data, nil)
-	s.object(func(name string) { parts[name] = s.raw() })
+	s := &scanner{data: data, ends: c.ends}
+	s.object(func(name string) {
+		if name == "result" {
+			result := *s
+			c.result = &result
+		}
+		parts[name] = s.raw()
+	})
 	if s.err != nil {
 		return s.err
 	}
@@ -126,10 +146,13 @@ func (c *codec) ReadResponseBody(into any) error { return c.give(into) }
 
 // give gives the body of the last message: as it is to what takes JSON itself.
 func (c *codec) give(into any) error {
-	body := c.body
-	c.body = nil
+	body, result := c.body, c.result
+	c.body, c.result = nil, nil
 	switch into := into.(type) {
 	case nil:
+		return nil
+	case *scanner:
+		*into = *result
 		return nil
 	case *json.RawMessage:
 		*into = body

@@ -18,7 +18,8 @@ type scanner struct {
 	at    int
 	err   error
 	known *words
-	plain []byte // the last text that had escapes
+	plain []byte      // the last text that had escapes
+	ends  map[int]int // of objects and arrays where they are known, by where they begin
 }
 
 // words holds short texts that come again and again, such as keys, so that each
@@ -226,6 +227,10 @@ func (s *scanner) raw() []byte {
 
 // nested passes over an object or an array.
 func (s *scanner) nested() {
+	if end, known := s.ends[s.at]; known {
+		s.at = end
+		return
+	}
 	depth := 0
 	for i := s.at; i < len(s.data); i++ {
 		switch s.data[i] {

@@ -205,6 +205,34 @@ func TestMessages(t *testing.T) {
 	require.ErrorIs(t, c.ReadHeader(&question, &response), io.EOF)
 }
 
+// However long its parts are, an answer to a transaction is read whole.
+func TestAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []result
+		operations := []string{}
+		for range rapid.IntRange(0, 4).Draw(t, "operations") {
+			row, err := json.Marshal(drawJSON(t, 2))
+			require.NoError(t, err)
+			times := rapid.SampledFrom([]int{1, 2, much, 2 * much}).Draw(t, "times")
+			rows := "[" + strings.TrimSuffix(strings.Repeat(string(row)+",", times), ",") + "]"
+			operations = append(operations, `{"uuid":["uuid","u"],"rows":`+rows+`,"details":"d"}`)
+			want = append(want, result{Rows: json.RawMessage(rows), Details: "d"})
+		}
+		message := `{"id":7,"result":[` + strings.Join(operations, ", ") + `],"error":null}`
+		c := &codec{conn: piped{strings.NewReader(message + message), io.Discard}}
+		for range 2 {
+			var response rpc2.Response
+			require.NoError(t, c.ReadHeader(&rpc2.Request{}, &response))
+			require.Equal(t, rpc2.Response{Seq: 7}, response)
+			var answer scanner
+			require.NoError(t, c.ReadResponseBody(&answer))
+			got, err := readResults(&answer)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
 func TestTextsWithoutAnEncoding(t *testing.T) {
 	var sent strings.Builder
 	c := &codec{conn: piped{strings.NewReader(""), &sent}}

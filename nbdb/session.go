@@ -3,7 +3,6 @@ package nbdb
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -96,11 +95,11 @@ func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) ([]resul
 	if err != nil {
 		return nil, &unsendableError{err}
 	}
-	var raw json.RawMessage
-	if err := s.call(ctx, "transact", params, &raw); err != nil {
+	var answer scanner
+	if err := s.call(ctx, "transact", params, &answer); err != nil {
 		return nil, err
 	}
-	return readResults(raw)
+	return readResults(&answer)
 }
 
 // broken tells whether the session has ended.

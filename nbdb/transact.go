@@ -14,9 +14,8 @@ type result struct {
 
 // readResults takes an answer to a transaction apart. An operation that was not
 // carried out, since one before it failed, has an empty result.
-func readResults(data []byte) ([]result, error) {
+func readResults(s *scanner) ([]result, error) {
 	var results []result
-	s := newScanner(data, nil)
 	s.array(func() {
 		var r result
 		if s.next() != '{' {

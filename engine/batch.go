@@ -93,7 +93,7 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 func (b *batch) look(ctx context.Context) (open []int, err error) {
 	m := b.engine.Mirror
 	var constraint *nbdb.ConstraintError
-	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !m.lock(ctx) {
+	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !b.lock(ctx) {
 		if b.world, err = b.engine.readFresh(ctx, b.scope()); err != nil {
 			return nil, err
 		}
@@ -124,6 +124,19 @@ func (b *batch) look(ctx context.Context) (open []int, err error) {
 	}
 	m.putNames(b.world.state, b.fresh(open))
 	return open, nil
+}
+
+// lock is the mirror's: of the first attempt for when the edits were asked for,
+// where all say so.
+func (b *batch) lock(ctx context.Context) bool {
+	moments := make([]*Moment, len(b.edits))
+	for i, x := range b.edits {
+		moments[i] = x.Asked
+	}
+	if b.attempt > 0 || slices.Contains(moments, nil) {
+		return b.engine.Mirror.lock(ctx)
+	}
+	return b.engine.Mirror.lockAt(ctx, moments...)
 }
 
 func (b *batch) scope() scope {

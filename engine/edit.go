@@ -21,6 +21,9 @@ type Edit struct {
 	Change func(now *model.Resource) (*model.Resource, error)
 	// Cascade removes the users of what is removed too.
 	Cascade bool
+	// Asked, if not nil, is when the edit was asked for: it need not see what has
+	// been committed since.
+	Asked *Moment
 }
 
 // Edited is what became of an Edit.
@@ -74,8 +77,10 @@ func (e *Engine) Edit(ctx context.Context, edits []Edit, bump bool) (edited []Ed
 	return edited, nbCfg, err
 }
 
-// editOne is Edit of one edit, whose error befalls it alone.
+// editOne is Edit of one edit that was tried with others, whose error befalls it
+// alone.
 func (e *Engine) editOne(ctx context.Context, x Edit, bump bool) (Edited, int) {
+	x.Asked = nil // the others may have landed since
 	one, nbCfg, err := e.Edit(ctx, []Edit{x}, bump)
 	switch {
 	case one == nil:

@@ -14,6 +14,7 @@ import (
 type index struct {
 	resources map[string][]*model.Resource
 	homes     map[string][]string
+	lists     map[nbdb.UUID]bool // defaults of those that the plan touches
 	users     map[nbdb.UUID][]string
 }
 
@@ -60,15 +61,18 @@ func (d *desire) homes(vpc string) []string {
 	return d.index.homes[vpc]
 }
 
-// users are the names of the switches that refer to an ACL row, sorted by UUID.
-func (d *desire) users(acl nbdb.UUID) []string {
+// users are the names of the switches that refer to the default of a list that the
+// plan touches, sorted by UUID. Other rules are passed over: there are many.
+func (d *desire) users(list nbdb.UUID) []string {
 	if d.index.users == nil {
 		d.index.users = map[nbdb.UUID][]string{}
 		for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
 			for _, ref := range sw.ACLs {
-				d.index.users[ref] = append(d.index.users[ref], sw.Name)
+				if d.index.lists[ref] {
+					d.index.users[ref] = append(d.index.users[ref], sw.Name)
+				}
 			}
 		}
 	}
-	return d.index.users[acl]
+	return d.index.users[list]
 }

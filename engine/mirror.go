@@ -23,8 +23,8 @@ import (
 type Mirror struct {
 	owner string
 
-	synced atomic.Pointer[func(context.Context) error] // nil while it is not complete
-	rules  translate.Rules                             // as edits have made them
+	synced atomic.Pointer[asker] // nil while it is not complete
+	rules  translate.Rules       // as edits have made them
 
 	// mu guards what follows. It is held through all rows of a transaction.
 	mu       sync.RWMutex
@@ -93,33 +93,58 @@ func (m *Mirror) Done() {
 	}
 }
 
+// asker is what nbdb.Syncer is given.
+type asker func() (await func(context.Context) error)
+
 // Synced is nbdb.Syncer's.
-func (m *Mirror) Synced(sync func(context.Context) error) { m.synced.Store(&sync) }
+func (m *Mirror) Synced(ask func() (await func(context.Context) error)) {
+	asked := asker(ask)
+	m.synced.Store(&asked)
+}
 
 // syncPatience is how long the mirror may take to catch up; then the database is
 // read.
 const syncPatience = 2 * time.Second
 
+// Moment is when somebody asked the database what had been committed by then. Its
+// answer may be waited for once.
+type Moment struct {
+	asked *asker
+	await func(context.Context) error
+}
+
+// Moment is now; nil where there is no mirror that could catch up.
+func (m *Mirror) Moment() *Moment {
+	if m == nil {
+		return nil
+	}
+	asked := m.synced.Load()
+	if asked == nil {
+		return nil
+	}
+	return &Moment{asked, (*asked)()}
+}
+
 // lock waits until everything is in the mirror that has been committed by now,
 // and keeps it as it is until RUnlock of mu. It is false, and nothing is
 // locked, where the database has to be read instead.
-func (m *Mirror) lock(ctx context.Context) bool {
-	if m == nil {
-		return false
-	}
-	sync := m.synced.Load()
-	if sync == nil {
-		return false
-	}
+func (m *Mirror) lock(ctx context.Context) bool { return m.lockAt(ctx, m.Moment()) }
+
+// lockAt is lock for what had been committed by some moments.
+func (m *Mirror) lockAt(ctx context.Context, moments ...*Moment) bool {
 	ctx, cancel := context.WithTimeout(ctx, syncPatience)
 	defer cancel()
-	if (*sync)(ctx) != nil {
-		return false
+	for _, at := range moments {
+		if at == nil || at.await(ctx) != nil {
+			return false
+		}
 	}
 	m.mu.RLock()
-	if m.synced.Load() != sync { // lost meanwhile
-		m.mu.RUnlock()
-		return false
+	for _, at := range moments {
+		if m.synced.Load() != at.asked { // lost meanwhile
+			m.mu.RUnlock()
+			return false
+		}
 	}
 	return true
 }

@@ -36,7 +36,11 @@ func TestMirrorIsTheDatabase(t *testing.T) {
 			who := rapid.SampledFrom([]*fixture{f, other}).Draw(r, "who")
 			// An address can't be had of which the row is damaged.
 			var conflict *engine.ConflictError
-			if _, _, err := who.Edit(f.ctx, []engine.Edit{drawEdit(t, r)}, false); !errors.As(err, &conflict) {
+			edit := drawEdit(t, r)
+			if who == f && rapid.Bool().Draw(r, "asked") {
+				edit.Asked = f.Mirror.Moment()
+			}
+			if _, _, err := who.Edit(f.ctx, []engine.Edit{edit}, false); !errors.As(err, &conflict) {
 				require.NoError(r, err)
 			}
 		}
@@ -92,5 +96,39 @@ func (f *fixture) tamper(r *rapid.T) {
 		f.nbctl("--if-exists", "set", "Logical_Switch_Port", port, `external_ids:"ovn-vpc:manager"=x`, "addresses=unknown")
 	case 6:
 		f.nbctl("--if-exists", "remove", "Port_Group", registry, "external_ids", `"ovn-vpc:key"`)
+	}
+}
+
+// Edits see what somebody else had committed before they were asked for, and one
+// that is carried out after the others of its call sees those.
+func TestEditsSeeWhatCameBeforeTheyWereAskedFor(t *testing.T) {
+	f := newFixture(t, false)
+	shop(f)
+	f.mirror()
+	other := connect(t, f.sandbox, "default")
+	asked := func(x engine.Edit) engine.Edit {
+		x.Asked = f.Mirror.Moment()
+		require.NotNil(t, x.Asked)
+		return x
+	}
+	list, tier := id(model.KindACL, "shop", "used"), id(model.KindTier, "shop", "guarded")
+	for range 20 {
+		other.edit(put(t, acl("shop", "used", "")), put(t, att("shop", "theirs", "web")))
+		saw := 0
+		looked := asked(engine.Edit{ID: id(model.KindAttachment, "shop", "theirs"), Change: func(now *model.Resource) (*model.Resource, error) {
+			if now != nil {
+				saw++
+			}
+			return nil, nil
+		}})
+		f.edit(looked)
+		require.Equal(t, 1, saw)
+
+		both := f.edit(asked(put(t, tierWith("shop", "guarded", "cidrs: [10.0.9.0/29], acl: used"))), asked(remove(list, false)))
+		require.NoError(t, both[0].Err)
+		require.ErrorContains(t, both[1].Err, "in use by")
+		for _, gone := range []model.ID{tier, list} {
+			require.NoError(t, f.edit(asked(remove(gone, false)))[0].Err)
+		}
 	}
 }

@@ -273,9 +273,13 @@ func (d *desire) touched() (map[string][]*change, error) {
 	if len(w.unread) > 0 {
 		adopt = w.adopter()
 	}
+	d.index.lists = map[nbdb.UUID]bool{}
 	add := func(c *change) {
 		adopt(c)
 		seen[c.id] = true
+		if c.id.Kind == model.KindACL {
+			d.index.lists[translate.DefaultUUID(w.owner, c.id.VPC, c.id.Name, model.Ingress)] = true
+		}
 		out[vpcOf(c.id)] = append(out[vpcOf(c.id)], c)
 		if c.id.Kind != model.KindAttachment {
 			structural[vpcOf(c.id)] = true

@@ -115,7 +115,7 @@ func (m *mirroring) Done() {
 }
 
 // Synced is nbdb.Syncer's.
-func (m *mirroring) Synced(sync func(context.Context) error) { m.mirror.Synced(sync) }
+func (m *mirroring) Synced(ask func() func(context.Context) error) { m.mirror.Synced(ask) }
 
 func (m *mirroring) pass(old, now nbdb.Row) {
 	table := tableOf(old, now)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/cenkalti/rpc2"
@@ -50,9 +51,9 @@ type Sink interface {
 type Syncer interface {
 	Sink
 	// Synced is called once all rows are there, beside the Sink's methods. Until
-	// Follow returns, sync returns when all has been given that had been committed
-	// before it was called, on the server that is followed.
-	Synced(sync func(context.Context) error)
+	// Follow returns, what ask returns waits until all has been given that had been
+	// committed before ask was called, on the server that is followed.
+	Synced(ask func() (await func(context.Context) error))
 }
 
 // Amender is a Sink that makes rows what they are after a change: the server
@@ -147,7 +148,7 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	}
 	if err == nil {
 		if s, ok := sink.(Syncer); ok {
-			s.Synced(func(ctx context.Context) error { return barrier(ctx, rpc) })
+			s.Synced(func() func(context.Context) error { return barrier(rpc) })
 		}
 		err = probe(rpc, conn, c.patience/2)
 	}
@@ -193,9 +194,16 @@ func serve(conn net.Conn, fail context.CancelCauseFunc, takers map[string]*updat
 
 // barrier is answered behind all updates of what was committed before: the
 // server sends what its monitors have before any answer, but that to an echo.
-func barrier(ctx context.Context, rpc *rpc2.Client) error {
-	var databases []string
-	return rpc.CallWithContext(ctx, "list_dbs", []any{}, &databases)
+func barrier(rpc *rpc2.Client) (await func(context.Context) error) {
+	call := rpc.Go("list_dbs", []any{}, new([]string), make(chan *rpc2.Call, 1))
+	return func(ctx context.Context) error {
+		select {
+		case <-call.Done:
+			return call.Error
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // probe asks for a sign of life again and again, until the connection ends,
@@ -232,6 +240,7 @@ func (c *followedConn) Read(p []byte) (n int, err error) {
 		}
 	}
 	n, c.failure = c.Conn.Read(p)
+	runtime.Gosched() // an answer to a transaction that came along, on another connection, is waited for
 	if c.failure == io.EOF {
 		c.failure = errClosed
 		return n, io.EOF

@@ -49,9 +49,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Hand
 		if cause := recover(); cause != nil {
 			f.recovered(answer, r, cause)
 		}
-		if answer.Written() && w.Header().Get("Content-Length") != "" { // it is whole: the caller need not wait for the log
-			_ = http.NewResponseController(w).Flush()
-		}
 		f.log.InfoContext(r.Context(), "call", "method", r.Method, "route", c.route, "status", answer.Status(), "bytes", answer.Size(),
 			"duration", f.now().Sub(started), "caller", c.principal, "request", id)
 	}()

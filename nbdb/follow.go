@@ -128,6 +128,9 @@ func (c *Client) follow(ctx, looking context.Context, remote string, schema *Sch
 	})
 	kept := newReplica(sink)
 	rows := heeded(fail, func(data []byte) error {
+		if ctx.Err() != nil { // what comes behind an update that can't be taken is no state
+			return context.Cause(ctx)
+		}
 		conn.patience = c.patience // this is the goroutine that reads
 		return kept.update(data)
 	})

@@ -162,8 +162,10 @@ func TestFollowTalksToTheServer(t *testing.T) {
 		`{"method":"update2","params":["rows",{"Nothing":{"u":{"insert":{}}}}],"id":null}`:                            "nobody has asked for",
 		`{"method":1}`: "",
 	} {
-		_, _, end := follow(first)
-		require.ErrorContains(t, <-end, message, first)
+		f, _, end := follow(first)
+		err := <-end
+		require.ErrorContains(t, err, message, first)
+		require.Zero(t, f.states)
 	}
 }
 

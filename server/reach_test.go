@@ -81,7 +81,7 @@ func TestSingleWritesAreGated(t *testing.T) {
 		t.Helper()
 		text, err := f.sandbox.NBCtl(t.Context(), "get", "Logical_Router", "shop", `external_ids:ovn-vpc-run\:overridden`)
 		require.NoError(t, err)
-		require.Contains(t, text, `\"`+word+`\"`)
+		require.Regexp(t, `\\"expectations\\":\[[^]]*\\"`+word+`\\"`, text)
 	}
 	const gate, allow = "?confirmOpens=true", "&allowOpen="
 	all := allow + "outside+-%3E+db+all%0Aweb+-%3E+db+all%0Aapp+-%3E+db+all%0Adb+-%3E+outside+all%0Adb+-%3E+web+all%0Adb+-%3E+app+all"

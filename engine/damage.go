@@ -198,19 +198,6 @@ func (e *Engine) undamaged(p *Plan) error {
 	return damaged(p.Diagnostics)
 }
 
-// holdersOf are the resources that changes take rows for theirs by.
-func holdersOf(touched map[string][]*change) map[nbdb.UUID]model.ID {
-	out := map[nbdb.UUID]model.ID{}
-	for _, changes := range touched {
-		for _, c := range changes {
-			for _, r := range c.have.Rows {
-				out[r.ID()] = c.id
-			}
-		}
-	}
-	return out
-}
-
 // overwritten is what a plan changes, but for what the wish removes by name.
 func (d *desire) overwritten(p *Plan) map[spot]bool {
 	gone := map[nbdb.UUID]bool{}

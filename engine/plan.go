@@ -224,10 +224,19 @@ func (p *Plan) inserts() []nbdb.RowChange {
 
 // ownersOf are the resources of the rows that changes want.
 func ownersOf(touched map[string][]*change) map[nbdb.UUID]model.ID {
+	return resourcesOf(touched, func(c *change) []nbdb.Row { return c.want.Rows })
+}
+
+// holdersOf are the resources that changes take rows for theirs by.
+func holdersOf(touched map[string][]*change) map[nbdb.UUID]model.ID {
+	return resourcesOf(touched, func(c *change) []nbdb.Row { return c.have.Rows })
+}
+
+func resourcesOf(touched map[string][]*change, rows func(*change) []nbdb.Row) map[nbdb.UUID]model.ID {
 	out := map[nbdb.UUID]model.ID{}
 	for _, changes := range touched {
 		for _, c := range changes {
-			for _, r := range c.want.Rows {
+			for _, r := range rows(c) {
 				out[r.ID()] = c.id
 			}
 		}

@@ -146,11 +146,11 @@ func (s *site) alterRules(ctx context.Context, more, less *model.Resource, calls
 	return put(less)
 }
 
-// independent holds by how much calls take longer where there is much than where
-// there is little against the same by hand: the database's own cost.
+// independent tells by how much calls take longer where there is much than where
+// there is little, and what the same is by hand: the database's own cost.
 func independent(name string, calls, raw [][]time.Duration) row {
 	grows, byHand := ratio(calls[1], calls[0]), ratio(raw[1], raw[0])
-	return atMost(name, fmt.Sprintf("grows by %.2f", grows), fmt.Sprintf("raw grows by %.2f", byHand), "raw's growth", grows/byHand, 1.3)
+	return atMost(name, show(median(calls[1])), fmt.Sprintf("%s (raw: %.2f)", show(median(calls[0])), byHand), "that", grows, 1.3)
 }
 
 // callsPatience bounds a series of calls.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -28,8 +29,8 @@ func (s *Server) historyRoutes(rs *routes) {
 			description: "The VPC, its tiers, lists and expectations; attachments leave no trace.",
 			responses:   map[int]*huma.Schema{http.StatusOK: schemaOf[engine.History](rs.doc)}, problems: problemStatuses(http.StatusNotFound), handle: s.history},
 		{method: http.MethodGet, path: "/v1/vpcs/{vpc}/history/{number}", id: "history-state", summary: "The documents of a VPC's structure as they were after a change", role: Viewer,
-			description: "As YAML it is a stream of documents.", responses: map[int]*huma.Schema{http.StatusOK: {Ref: schemaPrefix + "ResourceList"}},
-			problems: problemStatuses(http.StatusNotFound, http.StatusUnprocessableEntity), handle: s.historyState},
+			description: "As YAML it is a stream of documents. 404 where the history doesn't hold it, or not any more.", responses: map[int]*huma.Schema{http.StatusOK: {Ref: schemaPrefix + "ResourceList"}},
+			problems: problemStatuses(http.StatusNotFound), handle: s.historyState},
 		{method: http.MethodGet, path: "/v1/vpcs/{vpc}/rollback", id: "plan-rollback", summary: "Show what a rollback would change", role: Viewer, params: back,
 			responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: clash, handle: s.planRollback},
 		{method: http.MethodPost, path: "/v1/vpcs/{vpc}/rollback", id: "rollback", summary: "Bring a VPC's structure back to what it was", role: Editor,
@@ -60,6 +61,12 @@ func (s *Server) historyState(c *exchange) (*answer, error) {
 		return nil, newProblem(slugNotFound, "%q is no number of a state", c.path("number"))
 	}
 	state, err := s.engine.HistoryState(c, c.path("vpc"), number)
+	var unheld *engine.InvalidError
+	if errors.As(err, &unheld) {
+		p := newProblem(slugNotFound, "%s", unheld)
+		p.Diagnostics = unheld.Diagnostics
+		return nil, p
+	}
 	if err != nil {
 		return nil, err
 	}

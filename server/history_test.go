@@ -24,10 +24,13 @@ func TestHistory(t *testing.T) {
 	require.Contains(t, f.call("GET", shop+"/rollback", "").is(200).text, `"metadata.labels.a"`)
 	f.call("POST", shop+"/rollback?manager=ops", "").is(200)
 	require.Contains(t, f.call("GET", shop+"/history", "").is(200).text, `"manager": "ops"`)
-	for path, status := range map[string]int{"/history/99": 422, "/history/x": 404, "/history/-1": 404, "/rollback?to=99": 422, "/rollback?to=0": 400, "/rollback?to=x": 400} {
+	for path, status := range map[string]int{"/history/99": 404, "/history/0": 404, "/history/x": 404, "/history/-1": 404, "/rollback?to=99": 422, "/rollback?to=0": 400, "/rollback?to=x": 400} {
 		require.Equal(t, status, f.call("GET", shop+path, "").status, path)
 	}
 	f.call("GET", "/v1/vpcs/nosuch/history", "").problem(404, "not-found")
+	f.call("GET", "/v1/vpcs/nosuch/history/1", "").problem(404, "not-found")
+	p := f.call("GET", shop+"/history/99", "").problem(404, "not-found")
+	require.Contains(t, p.Detail, "there is no state 99 in its history")
 	f.call("POST", shop+"/rollback?allowOpen=x", "").problem(400, "malformed")
 	f.call("POST", shop+"/rollback?unconfirmed=1", "").problem(409, "conflict")
 	f.call("POST", shop+"/confirm", "").problem(409, "conflict")

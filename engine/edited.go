@@ -28,6 +28,18 @@ func (b *batch) edited(ctx context.Context, failed error) []Edited {
 	return out
 }
 
+// Repaired tells whether the resource was not there, but something of it was: a
+// row whose stored spec can't be read, say.
+func (x *Edited) Repaired() bool {
+	if x.Existed || x.Object.Resource == nil {
+		return false
+	}
+	id := x.Object.Resource.ID()
+	return slices.ContainsFunc(x.Result.VPCs, func(v VPCResult) bool {
+		return slices.ContainsFunc(v.Changes, func(c ResourceChange) bool { return c.Action == Repair && c.ID() == id })
+	})
+}
+
 // bindings are those of the attachments that were there before.
 func (b *batch) bindings(ctx context.Context) map[string]nbdb.Binding {
 	if b.engine.SB == nil {

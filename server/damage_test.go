@@ -27,8 +27,14 @@ func TestDamageIsNotOverwritten(t *testing.T) {
 		require.NotContains(t, p.Detail, "web-2")
 	}
 	f.call("PUT", path+"web-3", web).is(201)
-	f.call("PUT", path+"web-1?repair=true", web).is(201)
+	f.call("PUT", path+"web-1?repair=true", web).is(200)
 	f.call("POST", "/v1/apply?repair=true", document).is(200)
 	f.call("POST", "/v1/drift/repair", "").is(200)
 	f.call("PUT", path+"web-2", web).is(200)
+
+	// What somebody has deleted leaves its second copy: it is repaired, not created.
+	_, err := f.sandbox.NBCtl(t.Context(), "lsp-del", "shop/web-3")
+	require.NoError(t, err)
+	f.call("PUT", path+"web-3", web).is(200)
+	f.call("PUT", path+"web-4", web).is(201)
 }

@@ -178,7 +178,7 @@ func (s *Server) write(c *exchange, e engine.Edit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if edited.Existed {
+	if edited.Existed || edited.Repaired() {
 		return s.resource(c, edited.Object, http.StatusOK, pending), nil
 	}
 	a := s.resource(c, edited.Object, http.StatusCreated, pending)

@@ -157,6 +157,9 @@ func TestQuestionsAboutWhatIsDamaged(t *testing.T) {
 	_, err = f.Reach(f.ctx, nil, engine.ReachOptions{VPC: "v"})
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, "ovn-vpc drift")
+	_, err = f.Apply(f.ctx, load(t, acl("v", "a", "{protocol: tcp}")), false, engine.WaitNone)
+	require.ErrorContains(t, err, "error: VPC v: the expectations can't be judged: Tier v/b: ACL v/b is not there, "+
+		"which it needs: its rows are gone, or can't be read (see ovn-vpc drift, and apply ACL v/b again)")
 	f.repair(traced)
 	f.noDrift()
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 	}
 	now, err := verdicts(part.VPC, inOrder(d.of(part.VPC, d.orLost(d.planned))))
 	if err != nil {
-		d.found = append(d.found, fault(vpcResource(part.VPC), "the expectations can't be judged: %s", "", err))
+		d.found = append(d.found, unjudged(part.VPC, err))
 	}
 	if !slices.ContainsFunc(now, func(v reach.Verdict) bool { return !v.Holds }) {
 		return nil, len(now) > 0, gated
@@ -60,6 +61,17 @@ func (d *desire) judge(part *VPCPlan) (broken []reach.Verdict, judged, gated boo
 		}
 	}
 	return broken, len(now) > 0, gated
+}
+
+// unjudged is the fault that the expectations of a VPC can't be judged.
+func unjudged(vpc string, err error) model.Diagnostic {
+	why, fix := err.Error(), ""
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		missing := invalid.Diagnostics[0]
+		why, fix = missing.Resource+": "+missing.Problem, missing.Fix
+	}
+	return fault(vpcResource(vpc), "the expectations can't be judged: %s", fix, why)
 }
 
 // orLost finds also the expectations that somebody has taken out of the database or

@@ -115,7 +115,9 @@ func (e *Engine) Faults(ctx context.Context, set *model.Set) (model.Diagnostics,
 			all = append(all, r)
 		}
 	}
-	return model.Check(all, w.before, func(string) bool { return true }), nil
+	found := model.Check(all, w.before, func(string) bool { return true })
+	w.mentionLost(found, func(id model.ID) bool { return set.Get(id) != nil })
+	return found, nil
 }
 
 // checkNames refuses names that another row of the database has already. Names

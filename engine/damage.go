@@ -189,6 +189,19 @@ func (d *desire) mentionDamage() {
 	}
 }
 
+// mentionLost says of faults that something isn't there when that is because
+// somebody has deleted its rows. wished tells of what the input itself brings or
+// removes.
+func (w *world) mentionLost(found model.Diagnostics, wished func(model.ID) bool) {
+	for i, x := range found {
+		if !slices.ContainsFunc(w.lost, func(r *model.Resource) bool { return r.ID() == x.Against }) || wished(x.Against) {
+			continue
+		}
+		found[i].Problem = fmt.Sprintf("somebody has deleted the rows of %s, or damaged them", x.Against)
+		found[i].Fix = "see ovn-vpc drift, which restores it with --repair"
+	}
+}
+
 // undamaged refuses a plan that was made knowing that it overwrites what can't be
 // read, unless that is wanted.
 func (e *Engine) undamaged(p *Plan) error {

@@ -200,3 +200,47 @@ func TestDamageBesideOtherEdits(t *testing.T) {
 	f.repair(att("v", "c1", "a"))
 	f.noDrift()
 }
+
+// Who refers to what somebody has deleted learns that, and how it is mended: also
+// with a mirror, and when the input is only looked at. What the input itself removes
+// or brings is not meant.
+func TestReferencesToWhatIsLost(t *testing.T) {
+	rules := acl("shop", "db", "{number: 10, protocol: tcp, ports: [22], tiers: [app]}")
+	for _, mirrored := range []bool{false, true} {
+		t.Run(fmt.Sprint(mirrored), func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(guarded())
+			if mirrored {
+				f.mirror()
+			}
+			lost := func(text, id string) {
+				t.Helper()
+				word := "somebody has deleted the rows of " + id + ", or damaged them (see ovn-vpc drift, which restores it with --repair)"
+				f.refused(text, word)
+				_, err := f.Plan(f.ctx, load(t, text), false)
+				require.ErrorContains(t, err, word)
+				edited := f.edit(put(t, text))
+				require.ErrorContains(t, edited[0].Err, word)
+				found, err := f.Faults(f.ctx, load(t, text))
+				require.NoError(t, err)
+				require.Contains(t, found.String(), word)
+			}
+			f.nbctl("ls-del", "shop/app")
+			lost(rules, "Tier shop/app")
+			lost(att("shop", "a", "app"), "Tier shop/app")
+			lost(expectation("shop", "e", "from: app, to: db, expect: deny"), "Tier shop/app")
+			found, err := f.Faults(f.ctx, load(t, rules+tierWith("shop", "app", "cidrs: [10.0.1.0/24], acl: app")))
+			require.NoError(t, err)
+			require.Empty(t, found)
+			f.refused(acl("shop", "db", "{number: 10, tiers: [nosuch]}"), "there is no Tier shop/nosuch")
+			_, err = f.Apply(f.ctx, load(t, rules), true, engine.WaitNone)
+			require.ErrorContains(t, err, "there is no Tier shop/app") // it would be removed
+			_, err = f.Drift(f.ctx, "", true, engine.WaitNone)
+			require.NoError(t, err)
+			f.apply(rules)
+
+			f.nbctl("lr-del", "shop")
+			lost(tier("shop", "new", "10.0.9.0/24"), "VPC shop")
+		})
+	}
+}

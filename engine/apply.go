@@ -121,7 +121,8 @@ func (e *Engine) Delete(ctx context.Context, ids []model.ID, cascade bool, wait 
 	})
 }
 
-// PlanDelete is what Delete would do. What does not exist is a *NotFoundError.
+// PlanDelete is what Delete would do. What does not exist, by its rows or its
+// second copy, is a *NotFoundError.
 func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (*Plan, error) {
 	wish := wish{remove: ids, cascade: cascade, through: ThroughDelete}
 	w, err := e.read(ctx, e.scopeOf(wish))
@@ -129,7 +130,7 @@ func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (
 		return nil, err
 	}
 	for _, id := range ids {
-		if w.resources[id] == nil {
+		if w.before(id) == nil {
 			return nil, &NotFoundError{id}
 		}
 	}

@@ -172,7 +172,7 @@ func (b *batch) recognise() {
 	for _, try := range b.tries {
 		whole := false
 		for i := range try {
-			o, now := &try[i], b.world.resources[b.edits[i].ID]
+			o, now := &try[i], b.now(i)
 			switch {
 			case b.outcomes[i].landed || !o.moves():
 			case same(now, o.after):
@@ -203,6 +203,14 @@ func transactions(p *Plan) int {
 	return n
 }
 
+// now is the resource of an edit as it is stored.
+func (b *batch) now(i int) *model.Resource {
+	if x := b.edits[i]; !x.Lost {
+		return b.world.resources[x.ID]
+	}
+	return b.world.before(b.edits[i].ID)
+}
+
 // ask calls Change of the edits that have not landed, and gives those that go
 // on.
 func (b *batch) ask() []int {
@@ -212,7 +220,7 @@ func (b *batch) ask() []int {
 		if o.landed {
 			continue
 		}
-		now := b.world.resources[x.ID]
+		now := b.now(i)
 		next, err := x.Change(now)
 		switch {
 		case err != nil && o.unsure != nil:

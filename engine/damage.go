@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -40,20 +42,32 @@ func (w *world) adopter() func(*change) {
 		}
 	}
 	return func(c *change) {
-		for _, want := range c.want.Rows {
-			names := []string{string(want.ID())}
-			if port, ok := want.(*nbdb.LogicalSwitchPort); ok {
-				names = append(names, port.Name)
-			}
-			for _, name := range names {
-				r := rows[name]
-				if r != nil && !slices.ContainsFunc(c.have.Rows, func(x nbdb.Row) bool { return x.ID() == r.ID() }) {
-					c.have.Rows = append(slices.Clip(c.have.Rows), r)
-					c.have.Edges = append(slices.Clip(c.have.Edges), w.edges(r)...)
-				}
+		for _, name := range w.places(c) {
+			r := rows[name]
+			if r != nil && !slices.ContainsFunc(c.have.Rows, func(x nbdb.Row) bool { return x.ID() == r.ID() }) {
+				c.have.Rows = append(slices.Clip(c.have.Rows), r)
+				c.have.Edges = append(slices.Clip(c.have.Edges), w.edges(r)...)
 			}
 		}
 	}
+}
+
+// places are the UUIDs of the rows that a change is about, and the names of ports.
+func (w *world) places(c *change) []string {
+	var out []string
+	for _, want := range c.want.Rows {
+		out = append(out, string(want.ID()))
+		if port, ok := want.(*nbdb.LogicalSwitchPort); ok {
+			out = append(out, port.Name)
+		}
+	}
+	if c.after != nil || c.before == nil {
+		return out
+	}
+	if spec, ok := c.before.Spec.(*model.AttachmentSpec); ok {
+		out = append(out, string(translate.PortUUID(w.owner, c.id.VPC, spec.Addresses[0])), spec.InterfaceID)
+	}
+	return out
 }
 
 // spot is what a plan changes of it.
@@ -127,7 +141,7 @@ func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
 	if len(d.world.unread) == 0 || d.judging == judgeNever || e.RepairDamaged {
 		return nil
 	}
-	changed, holders := d.overwritten(p), holdersOf(touched)
+	changed, holders := d.overwritten(p, touched), holdersOf(touched)
 	for _, u := range d.world.unread {
 		if !changed[u.spot()] {
 			continue
@@ -189,6 +203,47 @@ func (d *desire) mentionDamage() {
 	}
 }
 
+// unmarked looks for rows without marks (reclaim) among those that a plan brings,
+// where it is one that repairs or not the first, and among those of what it removes
+// by its second copy. It tells whether there were any.
+func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[string][]*change, attempt int) (bool, error) {
+	rows, of := d.lostRows()
+	if attempt == 0 && !p.repairs() && len(rows) == 0 {
+		return false, nil
+	}
+	owners := ownersOf(touched)
+	maps.Copy(owners, of)
+	return e.reclaim(ctx, d.world, append(rows, p.inserts()...), owners)
+}
+
+// lostRows are the rows, and whose they are, that were not read of what is removed by
+// its second copy.
+func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
+	lost := slices.DeleteFunc(slices.Clone(d.removed), func(r *model.Resource) bool { return d.world.resources[r.ID()] != nil })
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	all := maps.Clone(d.world.resources)
+	for _, r := range d.world.lost {
+		all[r.ID()] = r
+	}
+	was := d.world.context(all)
+	of = map[nbdb.UUID]model.ID{}
+	for _, r := range lost {
+		f, err := fragment(r, was)
+		if err != nil {
+			continue // what it refers to is gone, and such rows with that
+		}
+		for _, row := range f.Rows {
+			if known := d.world.state.Get(row.Table(), row.ID()); known == nil || !d.world.owns(known) {
+				rows = append(rows, nbdb.RowChange{Table: row.Table(), UUID: row.ID(), Key: row.IDs()[translate.KeyKey]})
+				of[row.ID()] = r.ID()
+			}
+		}
+	}
+	return rows, of
+}
+
 // mentionLost says of faults that something isn't there when that is because
 // somebody has deleted its rows. wished tells of what the input itself brings or
 // removes.
@@ -212,21 +267,30 @@ func (e *Engine) undamaged(p *Plan) error {
 }
 
 // overwritten is what a plan changes, but for what the wish removes by name.
-func (d *desire) overwritten(p *Plan) map[spot]bool {
-	gone := map[nbdb.UUID]bool{}
-	for _, r := range d.removed {
-		for _, row := range d.world.rows[r.ID()] {
-			gone[row.ID()] = !d.prune
+func (d *desire) overwritten(p *Plan, touched map[string][]*change) map[spot]bool {
+	gone := map[spot]bool{}
+	for _, changes := range touched {
+		for _, c := range changes {
+			if c.after != nil || d.prune {
+				continue
+			}
+			for _, r := range c.have.Rows {
+				gone[spot{r.ID(), ""}] = true
+			}
+			for _, x := range c.have.Entries {
+				gone[spot{x.Row, x.Key}] = true
+			}
 		}
 	}
 	changed := map[spot]bool{}
+	note := func(s spot) { changed[s] = !gone[s] }
 	for _, part := range p.VPCs {
 		for _, tx := range part.Transactions {
 			for _, r := range tx.Rows {
-				changed[spot{r.UUID, ""}] = !gone[r.UUID]
+				note(spot{r.UUID, ""})
 			}
 			for _, x := range tx.Entries {
-				changed[spot{x.Row, x.Key}] = true
+				note(spot{x.Row, x.Key})
 			}
 		}
 	}

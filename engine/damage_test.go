@@ -244,3 +244,65 @@ func TestReferencesToWhatIsLost(t *testing.T) {
 		})
 	}
 }
+
+// What somebody has deleted or damaged by hand is deleted by its name, with its second
+// copy: nothing is left that a repair would bring back.
+func TestWhatIsLostIsDeletedByName(t *testing.T) {
+	tierID, attID := model.ID{Kind: model.KindTier, VPC: "v", Name: "b"}, model.ID{Kind: model.KindAttachment, VPC: "v", Name: "b1"}
+	e := expectationID("v", "e")
+	for name, c := range map[string]struct {
+		how  []string
+		what model.ID
+	}{
+		"an expectation":           {[]string{"remove", "Logical_Router", "v", "external_ids", `"ovn-vpc-expectation:e"`}, e},
+		"a damaged expectation":    {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, e},
+		"an attachment":            {[]string{"lsp-del", "v/b1"}, attID},
+		"a damaged attachment":     {[]string{"set", "Logical_Switch_Port", "v/b1", `external_ids:"ovn-vpc:spec"=nonsense`}, attID},
+		"an attachment's marks":    {[]string{"clear", "Logical_Switch_Port", "v/b1", "external_ids"}, attID},
+		"a tier's marks":           {[]string{"clear", "Logical_Switch", "v/b", "external_ids"}, tierID},
+		"an attachment of a tier":  {[]string{"ls-del", "v/b"}, attID},
+		"a tier":                   {[]string{"ls-del", "v/b"}, tierID},
+		"a damaged tier":           {[]string{"set", "Logical_Switch", "v/b", `external_ids:"ovn-vpc:spec"=nonsense`}, tierID},
+		"a VPC":                    {[]string{"lr-del", "v"}, model.ID{Kind: model.KindVPC, Name: "v"}},
+		"a VPC with a damaged row": {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc:spec"=nonsense`}, model.ID{Kind: model.KindVPC, Name: "v"}},
+	} {
+		for _, by := range []string{"delete", "edit", "edit in a mirror"} {
+			t.Run(name+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, false)
+				f.apply(damagedSpec)
+				if by == "edit in a mirror" {
+					f.mirror()
+				}
+				f.nbctl(c.how...)
+				if by == "delete" {
+					_, err := f.Delete(f.ctx, []model.ID{c.what}, true, engine.WaitNone)
+					require.NoError(t, err)
+				} else {
+					x := remove(c.what, true)
+					x.Lost = true
+					edited := f.edit(x)
+					require.NoError(t, edited[0].Err)
+					require.True(t, edited[0].Existed)
+					require.Equal(t, c.what, edited[0].Object.Resource.ID())
+				}
+				_, err := f.Delete(f.ctx, []model.ID{c.what}, true, engine.WaitNone)
+				require.EqualError(t, err, c.what.String()+" not found")
+				d, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+				require.NoError(t, err)
+				if c.how[0] != "ls-del" || c.what == tierID { // where the tier's rows are still gone
+					require.Empty(t, d.Faults)
+				}
+				found, err := f.Get(f.ctx, engine.Filter{Kind: c.what.Kind, Name: c.what.Name})
+				require.NoError(t, err)
+				require.Empty(t, found)
+				if c.what == tierID || c.what.Kind == model.KindVPC {
+					require.NotContains(t, f.nbctl("show"), "v/b")
+				}
+				if c.what == attID {
+					require.NotContains(t, f.nbctl("show"), "v/b1")
+				}
+			})
+		}
+	}
+}

@@ -21,6 +21,9 @@ type Edit struct {
 	Change func(now *model.Resource) (*model.Resource, error)
 	// Cascade removes the users of what is removed too.
 	Cascade bool
+	// Lost says that now is what the second copy tells, where somebody has deleted
+	// the rows: that can be removed too.
+	Lost bool
 	// Asked, if not nil, is when the edit was asked for: it need not see what has
 	// been committed since.
 	Asked *Moment

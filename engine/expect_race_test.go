@@ -151,3 +151,35 @@ func TestExpectationsAndBreachesAtOnce(t *testing.T) {
 	}
 	f.noDrift()
 }
+
+// What is deleted by its second copy is deleted also when a repair brings it back
+// meanwhile.
+func TestDeletionsOfWhatIsLostOvertakenByARepair(t *testing.T) {
+	for id, damage := range map[model.ID][]string{
+		expectationID("v", "e"):                            {"remove", "Logical_Router", "v", "external_ids", `"ovn-vpc-expectation:e"`},
+		{Kind: model.KindAttachment, VPC: "v", Name: "b1"}: {"lsp-del", "v/b1"},
+		{Kind: model.KindTier, VPC: "v", Name: "b"}:        {"ls-del", "v/b"},
+		{Kind: model.KindTier, VPC: "v", Name: "empty"}:    {"ls-del", "v/empty"},
+		{Kind: model.KindVPC, Name: "empty"}:               {"lr-del", "empty"},
+		{Kind: model.KindVPC, Name: "v"}:                   {"lr-del", "v"},
+	} {
+		t.Run(id.String(), func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(damagedSpec + vpc("empty", "10.0.0.0/16"))
+			fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+			f.nbctl(damage...)
+			store := &overtaken{Store: slow.NB, comes: func() {
+				d, err := fast.Drift(fast.ctx, "", true, engine.WaitNone)
+				require.NoError(t, err)
+				require.True(t, d.Repaired)
+			}}
+			slow.NB = store
+			_, err := slow.Delete(slow.ctx, []model.ID{id}, true, engine.WaitNone)
+			require.NoError(t, err)
+			found, err := f.Get(f.ctx, engine.Filter{Kind: id.Kind, Name: id.Name})
+			require.NoError(t, err)
+			require.Empty(t, found)
+			f.noDrift()
+		})
+	}
+}

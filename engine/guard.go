@@ -93,6 +93,7 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 		gone[c.id] = c.after == nil
 	}
 	for _, c := range changes {
+		g.lost(c)
 		switch c.id.Kind {
 		case model.KindAttachment:
 			g.attachment(c, gone)
@@ -119,6 +120,37 @@ func (g *guarder) guard(changes []*change, tx *nbdb.Plan) {
 	}
 	g.overtake(changes)
 	g.limits(changes)
+}
+
+// lost relies on nobody having brought back what is removed by its second copy alone.
+func (g *guarder) lost(c *change) {
+	w := g.desire.world
+	if c.after != nil || c.before == nil || w.resources[c.id] != nil {
+		return
+	}
+	none := func(table, key string) nbdb.Guard {
+		return nbdb.Guard{Table: table, Includes: map[string]string{translate.KeyOwner: w.owner, translate.KeyKey: key}}
+	}
+	var there bool
+	var guard nbdb.Guard
+	switch spec := c.before.Spec.(type) {
+	case *model.VPCSpec:
+		there, guard = g.router != nil, none(nbdb.TableLogicalRouter, translate.VPCKey(c.id.Name))
+	case *model.TierSpec:
+		there = w.state.Get(nbdb.TableLogicalSwitch, translate.SwitchUUID(w.owner, c.id.VPC, c.id.Name)) != nil
+		guard = none(nbdb.TableLogicalSwitch, translate.TierKey(c.id.VPC, c.id.Name))
+	case *model.AttachmentSpec:
+		port := translate.PortUUID(w.owner, c.id.VPC, spec.Addresses[0])
+		there = w.state.Get(nbdb.TableLogicalSwitchPort, port) != nil
+		guard = none(nbdb.TableLogicalSwitchPort, translate.AddressKey(c.id.VPC, spec.Addresses[0]))
+	case *model.ExpectationSpec:
+		entry := c.have.Entries[0] // its second copy
+		_, there = g.router[entry.Key]
+		guard = nbdb.Guard{Table: nbdb.TableLogicalRouter, Includes: map[string]string{entry.Key: entry.Value}}
+	}
+	if !there {
+		g.add("lost "+c.id.String(), guard)
+	}
 }
 
 func (g *guarder) add(key string, guard nbdb.Guard) {

@@ -178,8 +178,8 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 		return nil, err
 	}
 	p.Diagnostics = d.found
-	if attempt > 0 || p.repairs() && !reclaimed {
-		again, err := e.reclaim(ctx, w, p.inserts(), ownersOf(touched))
+	if !reclaimed {
+		again, err := e.unmarked(ctx, d, p, touched, attempt)
 		if err != nil {
 			return nil, err
 		}

@@ -37,4 +37,19 @@ func TestDamageIsNotOverwritten(t *testing.T) {
 	require.NoError(t, err)
 	f.call("PUT", path+"web-3", web).is(200)
 	f.call("PUT", path+"web-4", web).is(201)
+
+	// It is also deleted, with that copy.
+	for _, name := range []string{"web-3", "web-4"} {
+		tag := f.call("GET", path+name, "").is(200).header.Get("ETag")
+		_, err = f.sandbox.NBCtl(t.Context(), "lsp-del", "shop/"+name)
+		require.NoError(t, err)
+		f.call("DELETE", path+name, "", "If-Match", `"other"`).problem(412, "precondition")
+		f.call("DELETE", path+name, "", "If-Match", tag).is(200)
+		f.call("DELETE", path+name, "").problem(404, "not-found")
+	}
+	f.call("PUT", "/v1/vpcs/shop/expectations/e", `{"spec": {"from": "outside", "to": "web", "traffic": "tcp 9", "expect": "deny"}}`).is(201)
+	_, err = f.sandbox.NBCtl(t.Context(), "remove", "Logical_Router", "shop", "external_ids", `"ovn-vpc-expectation:e"`)
+	require.NoError(t, err)
+	f.call("DELETE", "/v1/vpcs/shop/expectations/e", "").is(200)
+	require.Contains(t, f.call("GET", "/v1/drift", "").is(200).text, `"faults": []`)
 }

@@ -135,9 +135,13 @@ func RegistryName(vpc, tier string) string {
 
 // Keys.
 
-func vpcKey(vpc string) string                  { return "vpc/" + vpc }
+// VPCKey is the key of a VPC's router.
+func VPCKey(vpc string) string { return "vpc/" + vpc }
+
+// TierKey is the key of a tier's switch.
+func TierKey(vpc, tier string) string { return "tier/" + vpc + "/" + tier }
+
 func vpcPolicyKey(vpc, what string) string      { return "vpc-policy/" + vpc + "/" + what }
-func tierKey(vpc, tier string) string           { return "tier/" + vpc + "/" + tier }
 func tierGatewayKey(vpc, tier string) string    { return "tier-gateway/" + vpc + "/" + tier }
 func tierRouterPortKey(vpc, tier string) string { return "tier-router-port/" + vpc + "/" + tier }
 func registryKey(vpc, tier string) string       { return "tier-registry/" + vpc + "/" + tier }
@@ -212,12 +216,12 @@ func AddressOf(key string) (vpc string, a netip.Addr, ok bool) {
 
 // RouterUUID is the row of a VPC's router.
 func RouterUUID(owner, vpc string) nbdb.UUID {
-	return RowUUID(owner, nbdb.TableLogicalRouter, vpcKey(vpc))
+	return RowUUID(owner, nbdb.TableLogicalRouter, VPCKey(vpc))
 }
 
 // SwitchUUID is the row of a tier's switch.
 func SwitchUUID(owner, vpc, tier string) nbdb.UUID {
-	return RowUUID(owner, nbdb.TableLogicalSwitch, tierKey(vpc, tier))
+	return RowUUID(owner, nbdb.TableLogicalSwitch, TierKey(vpc, tier))
 }
 
 // RegistryUUID is the row of a tier's registry.

@@ -16,7 +16,7 @@ func (b *builder) tierRows(spec *model.TierSpec) error {
 	if vpc == nil || list == nil {
 		return fmt.Errorf("its VPC or its list %q is unknown", spec.ACL)
 	}
-	ids, err := b.principal(tierKey(m.VPC, m.Name))
+	ids, err := b.principal(TierKey(m.VPC, m.Name))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 func (b *builder) vpcRows(spec *model.VPCSpec) error {
 	name := b.resource.Metadata.Name
-	ids, err := b.principal(vpcKey(name))
+	ids, err := b.principal(VPCKey(name))
 	if err != nil {
 		return err
 	}

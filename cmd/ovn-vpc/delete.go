@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,11 @@ A deletion after which an expectation of the VPC holds no more, and that doesn't
 take it along, is refused (exit 3), unless --override-expectations is given.
 
 A NAME that is not there is a failure; of files, what is not there is passed
-over with a warning. Thousands of attachments take longer than the default of
---timeout: give more, such as --timeout 5m.`,
+over with a warning. What somebody has deleted by hand, and "ovn-vpc drift --repair"
+would bring back, is deleted by its full NAME, such as shop/web-1.
+
+Thousands of attachments take longer than the default of --timeout: give more,
+such as --timeout 5m.`,
 		Example: `  ovn-vpc delete attachment shop/web-1
   ovn-vpc delete vpc shop --cascade
   ovn-vpc delete -f examples/three-tier/`,
@@ -59,15 +63,24 @@ func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait
 		return err
 	}
 	defer done()
+	id := wanted(f)
+	var missing *engine.NotFoundError
 	object, _, err := one(ctx, b, f)
-	if err != nil {
+	switch {
+	case err == nil:
+		id = object.Resource.ID()
+	case !errors.As(err, &missing) || f.VPC == "" && !f.Kind.Global():
 		return err
 	}
-	id := object.Resource.ID()
 	if id.Kind == model.KindACL && model.BuiltinName(id.Name) {
 		return usagef("%s is built in and can't be deleted", id)
 	}
-	return a.showResult(b.Delete(ctx, []model.ID{id}, cascade, wait))
+	// What is not there may have a second copy.
+	result, failed := b.Delete(ctx, []model.ID{id}, cascade, wait)
+	if err != nil && errors.As(failed, &missing) {
+		return err // which tells what there is
+	}
+	return a.showResult(result, failed)
 }
 
 func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wait engine.Wait) error {

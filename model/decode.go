@@ -100,7 +100,7 @@ func (d *decoder) entries(n *yaml.Node, path string) []entry {
 		case key.Kind != yaml.ScalarNode:
 			d.fault(n.Content[i], path, "has a key that is "+describe(key), "keys are plain words")
 		case first != nil:
-			d.fault(n.Content[i], member(path, key.Value), fmt.Sprintf("key is given twice, first in line %d", first.Line+d.offset), "remove one of them")
+			d.fault(n.Content[i], member(path, key.Value), fmt.Sprintf("key is given twice, first in line %d, column %d", first.Line+d.offset, first.Column), "remove one of them")
 		default:
 			seen[key.Value] = n.Content[i]
 			own = append(own, entry{n.Content[i], value})

@@ -46,7 +46,8 @@ type Options struct {
 	Manager string
 	// OverrideExpectations lets changes break expectations; the VPC keeps a note of it.
 	OverrideExpectations bool
-	// Repair lets Apply and ApplyPlan overwrite rows whose stored spec is damaged.
+	// Repair lets Plan, Apply and ApplyPlan overwrite rows whose stored spec is
+	// damaged, and Delete remove them.
 	Repair bool
 	// ConfirmWithin, if not 0, is the time, in whole seconds, in which what Apply
 	// changes of a VPC's structure has to be confirmed, or else it is taken back.

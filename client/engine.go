@@ -144,6 +144,7 @@ func (c *Client) changeQuery(prune bool) url.Values {
 	if prune {
 		query.Set("prune", "true")
 	}
+	c.repair(query)
 	c.asManager(query)
 	return query
 }
@@ -286,7 +287,6 @@ func (c *Client) apply(ctx context.Context, set *model.Set, query url.Values, wa
 	if err != nil {
 		return nil, err
 	}
-	c.repair(query)
 	if within := c.options.ConfirmWithin; within != 0 {
 		query.Set("confirmWithin", strconv.Itoa(int(within.Seconds()))+"s")
 	}
@@ -329,7 +329,9 @@ func (c *Client) Delete(ctx context.Context, ids []model.ID, cascade bool, wait 
 	if err != nil {
 		return nil, err
 	}
-	return c.change(ctx, call{method: http.MethodPost, path: "/v1/delete", query: url.Values{"cascade": {strconv.FormatBool(cascade)}}, body: body, wait: wait, breaks: true})
+	query := url.Values{"cascade": {strconv.FormatBool(cascade)}}
+	c.repair(query)
+	return c.change(ctx, call{method: http.MethodPost, path: "/v1/delete", query: query, body: body, wait: wait, breaks: true})
 }
 
 // ReplaceACL exchanges the list in force at a tier's boundary, in one

@@ -122,7 +122,8 @@ func (e *Engine) Delete(ctx context.Context, ids []model.ID, cascade bool, wait 
 }
 
 // PlanDelete is what Delete would do. What does not exist, by its rows or its
-// second copy, is a *NotFoundError.
+// second copy, is a *NotFoundError, what can't be read a *DamagedError, unless it is
+// to be repaired.
 func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (*Plan, error) {
 	wish := wish{remove: ids, cascade: cascade, through: ThroughDelete}
 	w, err := e.read(ctx, e.scopeOf(wish))
@@ -130,8 +131,12 @@ func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (
 		return nil, err
 	}
 	for _, id := range ids {
-		if w.before(id) == nil {
+		u := w.damaged(id)
+		switch {
+		case u == nil && w.before(id) == nil:
 			return nil, &NotFoundError{id}
+		case u != nil && !e.RepairDamaged:
+			return nil, damaged(model.Diagnostics{u.diagnostic(u.resource())})
 		}
 	}
 	return e.planIn(ctx, w, wish, 0)

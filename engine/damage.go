@@ -47,6 +47,7 @@ func (w *world) adopter() func(*change) {
 			if r != nil && !slices.ContainsFunc(c.have.Rows, func(x nbdb.Row) bool { return x.ID() == r.ID() }) {
 				c.have.Rows = append(slices.Clip(c.have.Rows), r)
 				c.have.Edges = append(slices.Clip(c.have.Edges), w.edges(r)...)
+				c.same = false
 			}
 		}
 	}
@@ -61,14 +62,47 @@ func (w *world) places(c *change) []string {
 			out = append(out, port.Name)
 		}
 	}
-	if c.after != nil || c.before == nil {
+	if c.after != nil || c.id.Kind != model.KindAttachment {
 		return out
 	}
-	if spec, ok := c.before.Spec.(*model.AttachmentSpec); ok {
-		out = append(out, string(translate.PortUUID(w.owner, c.id.VPC, spec.Addresses[0])), spec.InterfaceID)
+	if c.before == nil {
+		return append(out, portName(c.id))
 	}
-	return out
+	spec := c.before.Spec.(*model.AttachmentSpec)
+	return append(out, string(translate.PortUUID(w.owner, c.id.VPC, spec.Addresses[0])), spec.InterfaceID)
 }
+
+// damaged is the row that stores a resource, where it can't be read and there is no
+// second copy, nil if there is none such. The port of an attachment tells by its name
+// alone whose it is.
+func (w *world) damaged(id model.ID) *unreadable {
+	if w.before(id) != nil {
+		return nil
+	}
+	for _, u := range w.unread {
+		port, ok := u.row.(*nbdb.LogicalSwitchPort)
+		if u.id == id || ok && u.id == (model.ID{}) && id.Kind == model.KindAttachment && port.Name == portName(id) {
+			u.id = id
+			return &u
+		}
+	}
+	return nil
+}
+
+// allDamaged stand for the resources that damaged knows, as far as it is known whose
+// the rows are.
+func (w *world) allDamaged() []*model.Resource {
+	var out []*model.Resource
+	for _, u := range w.unread {
+		if u.id != (model.ID{}) && w.before(u.id) == nil {
+			out = append(out, u.resource())
+		}
+	}
+	return inOrder(out)
+}
+
+// portName is the name of an attachment's port where its spec gives none.
+func portName(id model.ID) string { return id.VPC + "/" + id.Name }
 
 // spot is what a plan changes of it.
 type spot struct {
@@ -83,13 +117,18 @@ func (u unreadable) resource() *model.Resource {
 	return &model.Resource{Kind: u.id.Kind, Metadata: model.Metadata{VPC: u.id.VPC, Name: u.id.Name}}
 }
 
+// diagnostic is the warning that the resource is overwritten, or removed.
+func (u unreadable) diagnostic(r *model.Resource) model.Diagnostic {
+	return r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged)
+}
+
 // problem names the row, which tells more than the resource.
 func (u unreadable) problem() string {
 	what := cmp.Or(u.row.IDs()[translate.KeyKey], string(u.row.ID()))
 	return fmt.Sprintf("the spec stored in %s %s can't be read: %s", u.row.Table(), what, u.err)
 }
 
-const repairDamage = "drift --repair restores it where there is a second copy, apply --repair (?repair=true) overwrites it"
+const repairDamage = "drift --repair restores it where there is a second copy, apply --repair (?repair=true) overwrites it, delete --repair removes it"
 
 // DamagedError says that what is stored of a VPC does not fit together, or can't
 // be read: Drift tells more.
@@ -149,8 +188,7 @@ func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
 		if u.id == (model.ID{}) {
 			u.id = holders[u.row.ID()]
 		}
-		r := cmp.Or(d.resources[u.id], u.resource())
-		d.found = append(d.found, r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged))
+		d.found = append(d.found, u.diagnostic(cmp.Or(d.resources[u.id], u.resource())))
 	}
 	if d.judging == judgeMildly {
 		return nil

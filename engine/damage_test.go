@@ -306,3 +306,61 @@ func TestWhatIsLostIsDeletedByName(t *testing.T) {
 		}
 	}
 }
+
+// What can't be read, and has no second copy, is deleted when that is told to repair;
+// the error without it names the row and that way out. What uses it still stands
+// against it, and with the VPC it goes.
+func TestWhatCantBeReadIsDeleted(t *testing.T) {
+	nonsense := func(table, row, key string) []string {
+		return []string{"set", table, row, "external_ids:" + strings.ReplaceAll(key, ":", `\:`) + "=nonsense"}
+	}
+	const spec, home = "ovn-vpc:spec", "ovnvpc.v.default_deny"
+	for what, c := range map[model.ID]struct {
+		how  [][]string
+		user string
+	}{
+		{Kind: model.KindACL, VPC: "v", Name: "a"}:         {[][]string{nonsense("Port_Group", "ovnvpc.v.a", spec)}, "Tier v/a"},
+		{Kind: model.KindTier, VPC: "v", Name: "b"}:        {[][]string{nonsense("Logical_Switch", "v/b", spec), nonsense("Port_Group", "ovnvpc.v.b.attachments", "ovn-vpc:tier-spec")}, "Attachment v/b1"},
+		{Kind: model.KindAttachment, VPC: "v", Name: "b1"}: {[][]string{nonsense("Logical_Switch_Port", "v/b1", spec), {"remove", "Port_Group", "ovnvpc.v.b.attachments", "external_ids", `"ovn-vpc-attachment:b1"`}}, ""},
+		expectationID("v", "e"):                            {[][]string{nonsense("Logical_Router", "v", "ovn-vpc-expectation:e"), nonsense("Port_Group", home, "ovn-vpc-expectation:e")}, ""},
+		{Kind: model.KindVPCOffering, Name: "small"}:       {[][]string{damages()["an offering, ours"].how}, ""},
+		{Kind: model.KindVPC, Name: "v"}:                   {[][]string{nonsense("Logical_Router", "v", spec), nonsense("Port_Group", home, "ovn-vpc:vpc-spec")}, ""},
+	} {
+		t.Run(what.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, false)
+			f.apply(damagedSpec)
+			for _, how := range c.how {
+				f.nbctl(how...)
+			}
+			before := f.dump()
+			ids := []model.ID{what}
+			_, err := f.Delete(f.ctx, ids, true, engine.WaitNone)
+			var broken *engine.DamagedError
+			require.ErrorAs(t, err, &broken)
+			require.ErrorContains(t, err, what.String()+": the spec stored in ")
+			require.ErrorContains(t, err, "delete --repair removes it")
+			require.Equal(t, before, f.dump())
+			if c.user != "" {
+				_, err = f.Repairing().Delete(f.ctx, ids, false, engine.WaitNone)
+				require.ErrorContains(t, err, what.String()+": it is in use by "+c.user)
+			}
+			r, err := f.Repairing().Delete(f.ctx, ids, true, engine.WaitNone)
+			require.NoError(t, err)
+			require.Contains(t, fmt.Sprint(r.VPCs[0].Changes), "delete "+what.String())
+			_, err = f.Repairing().Delete(f.ctx, ids, true, engine.WaitNone)
+			require.EqualError(t, err, what.String()+" not found")
+			f.noDrift()
+
+			if what.Kind != model.KindVPC {
+				f.apply(damagedSpec)
+				for _, how := range c.how {
+					f.nbctl(how...)
+				}
+				_, err = f.Repairing().Delete(f.ctx, []model.ID{{Kind: model.KindVPC, Name: "v"}}, true, engine.WaitNone)
+				require.NoError(t, err)
+			}
+			require.Empty(t, f.nbctl("list", "Port_Group")+f.nbctl("list", "ACL")+f.nbctl("show"))
+		})
+	}
+}

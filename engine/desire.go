@@ -74,7 +74,7 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	if wish.prune {
 		remove = append(slices.Clone(remove), e.pruned(w, wish.put)...)
 	}
-	d.remove(remove, wish.cascade)
+	d.remove(remove, wish.cascade, e.RepairDamaged)
 	e.allocate(d, attempt)
 	d.found = append(d.found, model.Check(sorted(d.resources), w.before, func(string) bool { return true })...)
 	w.mentionLost(d.found, func(id model.ID) bool {
@@ -122,8 +122,8 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 
 // remove takes resources out, and refuses what others still use. Users whose
 // rows somebody has deleted go along in any case: left alone they would be
-// restored without what they use.
-func (d *desire) remove(ids []model.ID, cascade bool) {
+// restored without what they use. With repair that goes for what can't be read too.
+func (d *desire) remove(ids []model.ID, cascade, repair bool) {
 	if len(ids) == 0 {
 		return
 	}
@@ -134,10 +134,20 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 			known = append(known, r)
 		}
 	}
+	stored := d.world.before
+	if repair {
+		known = append(known, d.world.allDamaged()...)
+		stored = func(id model.ID) *model.Resource {
+			if u := d.world.damaged(id); u != nil {
+				return u.resource()
+			}
+			return d.world.before(id)
+		}
+	}
 	users := model.Users(known)
 	for queue := slices.Clone(ids); len(queue) > 0; queue = queue[1:] {
 		id := queue[0]
-		if gone[id] || d.world.before(id) == nil {
+		if gone[id] || stored(id) == nil {
 			continue
 		}
 		gone[id] = true
@@ -154,11 +164,11 @@ func (d *desire) remove(ids []model.ID, cascade bool) {
 		d.forgetTiers(gone)
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
-		stored := d.world.before(id)
-		d.removed = append(d.removed, stored)
+		r := stored(id)
+		d.removed = append(d.removed, r)
 		left := slices.DeleteFunc(users[id], func(user model.ID) bool { return d.resources[user] == nil || cascade && names(user, id) })
 		if len(left) > 0 {
-			d.found = append(d.found, fault(stored, "it is in use by %s",
+			d.found = append(d.found, fault(r, "it is in use by %s",
 				"delete those first, or delete with --cascade", listIDs(left)).Coded(model.CodeInUse))
 		}
 	}

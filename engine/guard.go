@@ -255,7 +255,7 @@ func (g *guarder) tier(c *change) {
 		return
 	}
 	g.everyTier()
-	if was == nil {
+	if was == nil && is != nil {
 		return
 	}
 	g.digest(c.id)
@@ -300,7 +300,7 @@ func (g *guarder) list(c *change) {
 			}
 		}
 	}
-	if c.before == nil {
+	if c.before == nil && c.after != nil {
 		return
 	}
 	g.digest(c.id)
@@ -320,7 +320,7 @@ func (g *guarder) users(id model.ID) {
 }
 
 func (g *guarder) network(c *change) {
-	if c.before == nil {
+	if c.before == nil && c.after != nil {
 		return
 	}
 	g.everyTier()
@@ -341,7 +341,7 @@ func (g *guarder) network(c *change) {
 // offering relies on the VPCs that use an offering, and when it is changed on
 // how much they hold.
 func (g *guarder) offering(c *change) {
-	if c.before == nil {
+	if c.before == nil && c.after != nil {
 		return
 	}
 	w := g.desire.world

@@ -41,6 +41,9 @@ func split(changes []*change) [][]*change {
 // leavesWithSwitch tells whether a removed resource is a VPC or a tier, or
 // goes with one.
 func leavesWithSwitch(c *change, changes []*change) bool {
+	if c.before == nil {
+		return true // what it was can't be read
+	}
 	switch spec := c.before.Spec.(type) {
 	case *model.VPCSpec, *model.TierSpec:
 		return true

@@ -63,7 +63,7 @@ func (s *Server) bulkRoutes(rs *routes) {
 			description: "Warnings tell of what is legal and most likely not meant, too.",
 			params:      []*huma.Param{query("strict", "take for an error what is most likely not meant", flag())},
 			body:        inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[validationBody](rs.doc)}, problems: problemStatuses(bodyProblems()...), handle: s.validate},
-		{method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Show what applying documents would change", params: planParams,
+		{method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Show what applying documents would change", params: slices.Concat(planParams, []*huma.Param{repairParam()}),
 			body: inputs, responses: map[int]*huma.Schema{http.StatusOK: schemaOf[engine.Plan](rs.doc)}, problems: problemStatuses(clash...), handle: s.plan},
 		{method: http.MethodPost, path: "/v1/apply", id: "apply", summary: "Bring the database to what documents say, or carry out a plan",
 			description: "One transaction for each VPC, all or nothing. A problem tells in vpcs how far it came.",
@@ -180,7 +180,11 @@ func (s *Server) plan(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.managed(c).Plan(c, set, c.flag("prune"))
+	e := s.managed(c)
+	if c.flag("repair") {
+		e = e.Repairing()
+	}
+	p, err := e.Plan(c, set, c.flag("prune"))
 	if err != nil {
 		return nil, err
 	}

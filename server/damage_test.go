@@ -52,4 +52,15 @@ func TestDamageIsNotOverwritten(t *testing.T) {
 	require.NoError(t, err)
 	f.call("DELETE", "/v1/vpcs/shop/expectations/e", "").is(200)
 	require.Contains(t, f.call("GET", "/v1/drift", "").is(200).text, `"faults": []`)
+
+	// A list has no second copy: it takes leave to delete it.
+	_, err = f.sandbox.NBCtl(t.Context(), "set", "Port_Group", "ovnvpc.shop.open", `external_ids:"ovn-vpc:spec"=nonsense`)
+	require.NoError(t, err)
+	const open = "/v1/vpcs/shop/acls/open"
+	f.call("DELETE", open, "").problem(409, "damaged")
+	f.call("DELETE", open+"?repair=true", "").problem(409, "in-use")
+	f.call("POST", "/v1/delete?cascade=true", `{"items": [{"kind": "ACL", "vpc": "shop", "name": "open"}]}`).problem(409, "damaged")
+	f.call("DELETE", open+"?repair=true&cascade=true", "").is(200)
+	f.call("DELETE", open+"?repair=true&cascade=true", "").problem(404, "not-found")
+	require.Contains(t, f.call("GET", "/v1/drift", "").is(200).text, `"faults": []`)
 }

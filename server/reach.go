@@ -97,14 +97,18 @@ func (c *exchange) openings() ([]reach.Opening, error) {
 
 // gateParams say what a change may break, overwrite and open.
 func gateParams() []*huma.Param {
-	return append(breakParams(), query("repair", "overwrite rows whose stored spec is damaged, instead of a 409", flag()),
+	return append(breakParams(),
 		query("confirmOpens", "refuse a change that opens traffic between tiers which allowOpen doesn't name", flag()),
 		query("allowOpen", "what may be opened, such as `app -> db tcp 3306` or `outside -> web tcp 80, 443`, one in a line", text()))
 }
 
 // breakParams are those of a removal, which opens nothing.
 func breakParams() []*huma.Param {
-	return []*huma.Param{query("overrideExpectations", "break expectations, and note it with the VPC", flag())}
+	return []*huma.Param{query("overrideExpectations", "break expectations, and note it with the VPC", flag()), repairParam()}
+}
+
+func repairParam() *huma.Param {
+	return query("repair", "overwrite, or delete, rows whose stored spec is damaged, instead of a 409", flag())
 }
 
 // gated is an engine with what the query says that a change may break and open.

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -314,10 +315,25 @@ func (s *Server) remove(c *exchange, col collection) (*answer, error) {
 		}
 		return nil, nil
 	}})
+	var missing *engine.NotFoundError
+	if errors.As(err, &missing) && (col.kind != model.KindAttachment || c.flag("repair")) {
+		return s.removeDamaged(c, id)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &answer{status: statusOf(pending, http.StatusOK), body: resultBody{edited.Result, pending}}, nil
+}
+
+// removeDamaged deletes a resource that isn't known, because what is stored of it
+// can't be read.
+func (s *Server) removeDamaged(c *exchange, id model.ID) (*answer, error) {
+	e, err := c.gated(s.engine)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.Delete(c, []model.ID{id}, c.flag("cascade"), engine.WaitNone)
+	return s.result(c, result, err)
 }
 
 // document reads the body as the resource that the path names.

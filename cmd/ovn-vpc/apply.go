@@ -52,7 +52,7 @@ func (a *app) applyCommand() *cobra.Command {
 	paths := fileFlag(cmd)
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	file := cmd.Flags().String("plan", "", "carry out a plan kept by plan --out")
-	cmd.Flags().BoolVar(&a.flags.repair, "repair", false, "overwrite rows whose stored spec is damaged")
+	a.repairFlag(cmd, "overwrite rows whose stored spec is damaged")
 	opens := a.gateFlags(cmd)
 	cmd.Flags().Var((*confirmTime)(&a.flags.within), "confirm-within", "take the change back unless it is confirmed within this time, such as 60s (default: it stays)")
 	complete(cmd, "confirm-within", cobra.NoFileCompletions)
@@ -95,6 +95,10 @@ func openingFlags(cmd *cobra.Command) (read func() (openings, error)) {
 
 func (a *app) overrideFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.flags.override, "override-expectations", false, "break expectations, and note it with the VPC")
+}
+
+func (a *app) repairFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().BoolVar(&a.flags.repair, "repair", false, usage)
 }
 
 func newOpenings(confirm bool, allowed []string) (openings, error) {

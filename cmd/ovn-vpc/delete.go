@@ -22,7 +22,9 @@ take it along, is refused (exit 3), unless --override-expectations is given.
 
 A NAME that is not there is a failure; of files, what is not there is passed
 over with a warning. What somebody has deleted by hand, and "ovn-vpc drift --repair"
-would bring back, is deleted by its full NAME, such as shop/web-1.
+would bring back, is deleted by its full NAME, such as shop/web-1. So is, with
+--repair, what stores a spec that can't be read and has no second copy; without, it
+is refused (exit 1), and the row named.
 
 Thousands of attachments take longer than the default of --timeout: give more,
 such as --timeout 5m.`,
@@ -35,6 +37,7 @@ such as --timeout 5m.`,
 	vpc := a.vpcFlag(cmd, "the VPC of the resource")
 	cascade := cmd.Flags().Bool("cascade", false, "delete its users too")
 	a.overrideFlag(cmd)
+	a.repairFlag(cmd, "delete rows whose stored spec is damaged, too")
 	wait := waitFlag(cmd)
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -75,7 +78,7 @@ func (a *app) deleteOne(ctx context.Context, f engine.Filter, cascade bool, wait
 	if id.Kind == model.KindACL && model.BuiltinName(id.Name) {
 		return usagef("%s is built in and can't be deleted", id)
 	}
-	// What is not there may have a second copy.
+	// What is not there may have a second copy, or a row that can't be read.
 	result, failed := b.Delete(ctx, []model.ID{id}, cascade, wait)
 	if err != nil && errors.As(failed, &missing) {
 		return err // which tells what there is

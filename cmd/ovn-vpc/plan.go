@@ -20,7 +20,8 @@ func (a *app) planCommand() *cobra.Command {
 		Long: `Show what apply would change, resource by resource; nothing is written.
 
 A plan kept with --out can be carried out with apply --plan, as long as the
-database stays as it was.`,
+database stays as it was. Where it would overwrite a row whose stored spec is
+damaged it warns, and apply --plan refuses it, unless --repair is given to either.`,
 		Example: `  ovn-vpc plan -f examples/three-tier/
   ovn-vpc plan -f shop.yaml --rows               # every row and column too
   ovn-vpc plan -f shop.yaml --exit-code          # 0: nothing to do, 2: changes
@@ -31,6 +32,7 @@ database stays as it was.`,
 	prune := cmd.Flags().Bool("prune", false, "also remove what an earlier apply brought into the VPCs of the input and the input lacks")
 	out := cmd.Flags().String("out", "", "keep the plan in this file, for apply --plan")
 	pending := cmd.Flags().Bool("exit-code", false, "exit with 2 when there are changes")
+	a.repairFlag(cmd, "plan to overwrite rows whose stored spec is damaged, as apply --repair does")
 	rows := cmd.Flags().Bool("rows", false, "show the database's rows and columns too")
 	a.outputFlag(cmd, outputText, outputJSON)
 	cmd.RunE = a.action(func(ctx context.Context, _ *cobra.Command, _ []string) error {

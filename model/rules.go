@@ -66,6 +66,12 @@ func marshalList(list *ACLSpec, with func(Spec) any) (whole, bare []byte, at []s
 	return append(whole, bare[head:]...), bare, at, nil
 }
 
+// MarshalRule is a rule as it stands in MarshalStored.
+func MarshalRule(r *Rule) (string, error) {
+	data, err := appendRule(nil, r)
+	return string(data), err
+}
+
 // appendRule appends compactJSON of a rule.
 func appendRule(b []byte, r *Rule) (_ []byte, err error) {
 	text := func(name, value string) {

@@ -152,6 +152,9 @@ func same(a, b *model.Resource) bool {
 		return false
 	}
 	a, b = differing(a, b)
+	if list, ok := a.Spec.(*model.ACLSpec); ok && len(list.Rules) > 0 {
+		return false
+	}
 	x, err1 := model.MarshalStored(a)
 	y, err2 := model.MarshalStored(b)
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)

@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"slices"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
 )
 
 // hastily is the plan of a first attempt from the mirror as it is, which may be
@@ -29,7 +32,7 @@ func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
 	if !m.hold(m.synced.Load()) {
 		return nil
 	}
-	open, err := b.lookNarrowly(m)
+	open, err := b.lookHastily(m)
 	m.mu.RUnlock()
 	if err != nil || b.world == nil || b.marked() {
 		return nil
@@ -43,6 +46,49 @@ func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
 		return nil
 	}
 	return p
+}
+
+// lookHastily is lookNarrowly where all edits are of attachments that hang on
+// nothing but their tiers: the world has no others. The caller holds the lock.
+func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
+	s := scope{vpcs: []string{vpcOf(b.edits[0].ID)}, attachments: map[string]bool{}}
+	n := m.networks[s.vpcs[0]]
+	if n == nil || !n.intact() || m.counts(s.vpcs[0], n) {
+		return nil, nil
+	}
+	for _, x := range b.edits {
+		if x.ID.Kind != model.KindAttachment {
+			return nil, nil
+		}
+		s.attachments[x.ID.Name] = true
+	}
+	if b.world, err = m.part(n, s, func(model.ID, []nbdb.Row) (some, rules bool) { return false, false }); err != nil {
+		return nil, err
+	}
+	open = b.begin(n.requests)
+	for _, name := range m.holders(s.vpcs[0], b.wish(open).put) {
+		s.attachments[name] = true
+	}
+	tiers := map[string]bool{}
+	for _, o := range b.outcomes {
+		for _, r := range []*model.Resource{o.before, o.put} {
+			if r == nil {
+				continue
+			}
+			spec := r.Spec.(*model.AttachmentSpec)
+			if spec.Plug != nil { // what an agent is told hangs on all tiers
+				return b.lookNarrowly(m)
+			}
+			tiers[spec.Tier] = true
+		}
+	}
+	b.world, err = m.part(n, s, func(id model.ID, _ []nbdb.Row) (some, rules bool) {
+		return id.Kind == model.KindVPC || id.Kind == model.KindTier && tiers[id.Name], false
+	})
+	if err == nil {
+		m.putNames(b.world.state, b.fresh(open))
+	}
+	return open, err
 }
 
 // marked tells whether an edit is a request's that is known by its mark: it may have

@@ -181,8 +181,10 @@ func (m *Mirror) Amend(old nbdb.Row, d nbdb.Difference) (now nbdb.Row) {
 	}
 	now = d.Apply(old)
 	var known *stored
-	if n != nil && !restores(d) {
-		if s, ok := n.stored[old.ID()]; ok {
+	if n != nil {
+		if s, ok := n.stored[old.ID()]; ok && restores(d) {
+			known = s.amended(now, d)
+		} else if ok {
 			known = &s
 		}
 	}

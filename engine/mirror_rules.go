@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -176,4 +179,58 @@ func refer(c *change, table string, from nbdb.UUID, acls []nbdb.UUID, a *transla
 		c.want.Edges = append(c.want.Edges, nbdb.Edge{Table: table, From: from, Column: "acls", Target: row.UUID})
 	}
 	return true
+}
+
+// amended is what a row stores after a difference that changes of a list nothing
+// but rules; nil where it has to be read anew.
+func (s stored) amended(now nbdb.Row, d nbdb.Difference) *stored {
+	if s.resource == nil || s.err != nil || s.edited {
+		return nil
+	}
+	was, ok := s.resource.Spec.(*model.ACLSpec)
+	if !ok || len(d.IDs()) > maxAmended {
+		return nil
+	}
+	ids, rules := now.IDs(), slices.Clone(was.Rules)
+	for key := range d.IDs() {
+		name, isRule := strings.CutPrefix(key, translate.KeyRulePrefix)
+		if !isRule && strings.HasPrefix(key, nbdb.KeyPrefix) && key != translate.KeyDigest {
+			return nil
+		}
+		if isRule {
+			if rules, ok = amendRule(rules, name, ids, key); !ok {
+				return nil
+			}
+		}
+	}
+	r, spec := *s.resource, *was
+	r.Spec, spec.Rules = &spec, rules
+	if ids[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(ids)), r.Manager) {
+		return nil
+	}
+	return &stored{resource: &r}
+}
+
+// maxAmended bounds the keys that are looked at one by one.
+const maxAmended = 64
+
+// amendRule puts what is stored of a rule into a list's, or takes the rule out.
+func amendRule(rules []model.Rule, name string, ids map[string]string, key string) ([]model.Rule, bool) {
+	number, err := strconv.Atoi(name)
+	at, there := slices.BinarySearchFunc(rules, number, func(r model.Rule, n int) int { return cmp.Compare(r.Number, n) })
+	text, stays := ids[key]
+	if !stays {
+		if there {
+			rules = slices.Delete(rules, at, at+1)
+		}
+		return rules, err == nil && there
+	}
+	rule, ok := model.ParseRule(text)
+	switch {
+	case there:
+		rules[at] = rule
+	default:
+		rules = slices.Insert(rules, at, rule)
+	}
+	return rules, err == nil && ok && rule.Number == number && strconv.Itoa(number) == name
 }

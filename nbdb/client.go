@@ -192,7 +192,7 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	asked, err := conn.ask(ops...)
+	asked, err := conn.Transact(ops...)
 	if err != nil {
 		return nil, false, err
 	}

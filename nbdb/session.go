@@ -101,10 +101,10 @@ type asked struct {
 	answer  scanner
 }
 
-// ask asks for operations. The request is written beside us: that heeds no
+// Transact asks for operations. The request is written beside us: that heeds no
 // context, and an answer that is there before the write has returned need not
 // wait for it.
-func (s *session) ask(ops ...ovsdb.Operation) (*asked, error) {
+func (s *session) Transact(ops ...ovsdb.Operation) (*asked, error) {
 	params, err := transaction(s.database, ops)
 	if err != nil {
 		return nil, &unsendableError{err}

@@ -35,7 +35,7 @@ func TestServerClosesAfterItsLastAnswer(t *testing.T) {
 			require.ErrorIs(t, err, errClosed)
 			continue
 		}
-		asked, err := s.ask()
+		asked, err := s.Transact()
 		require.NoError(t, err)
 		_, err = asked.results(<-asked.done)
 		require.Error(t, err)

@@ -212,11 +212,15 @@ type planner func(ctx context.Context, attempt int) (*Plan, error)
 
 // land makes plans and commits them until one lands whole.
 func (r *runner) land(ctx context.Context, plan planner) error {
+	pauses := 0
 	for attempt := range attempts {
-		if err := r.engine.pause(ctx, attempt); err != nil {
+		if err := r.engine.pause(ctx, pauses); err != nil {
 			return errors.Join(fmt.Errorf("giving up: %w", err), r.last)
 		}
 		p, err := plan(ctx, attempt)
+		if p == nil || !p.hasty {
+			pauses++
+		}
 		if again, err := r.takeBack(ctx, p, err); err != nil || again {
 			if err != nil {
 				return r.unplanned(err)
@@ -252,11 +256,11 @@ func (r *runner) unplanned(err error) error {
 }
 
 // pause waits a little, longer each time and by chance, before another attempt.
-func (e *Engine) pause(ctx context.Context, attempt int) error {
-	if attempt == 0 {
+func (e *Engine) pause(ctx context.Context, before int) error {
+	if before == 0 {
 		return ctx.Err()
 	}
-	most := retryUnit << min(attempt, 5)
+	most := retryUnit << min(before, 5)
 	return sleep(ctx, time.Duration(e.Rand()%uint64(most)))
 }
 

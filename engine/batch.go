@@ -72,6 +72,9 @@ func (b *batch) live() []int {
 // plan is a planner: what is left to be done of the edits.
 func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 	b.attempt = attempt
+	if p := b.hastily(ctx); p != nil {
+		return p, nil
+	}
 	open, err := b.look(ctx)
 	if err != nil {
 		return nil, err
@@ -80,11 +83,16 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.note(p, open)
+	return p, nil
+}
+
+// note notes with edits how they are planned.
+func (b *batch) note(p *Plan, open []int) {
 	for _, i := range open {
 		o := &b.outcomes[i]
 		o.after, o.world, o.plan = p.then[b.edits[i].ID], b.world, p
 	}
-	return p, nil
 }
 
 // look gives the edits that go on, after it has asked them, and the world
@@ -93,7 +101,7 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 func (b *batch) look(ctx context.Context) (open []int, err error) {
 	m := b.engine.Mirror
 	var constraint *nbdb.ConstraintError
-	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !b.lock(ctx) {
+	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !m.lock(ctx) {
 		if b.world, err = b.engine.readFresh(ctx, b.scope()); err != nil {
 			return nil, err
 		}
@@ -101,42 +109,32 @@ func (b *batch) look(ctx context.Context) (open []int, err error) {
 		return open, b.engine.readNames(ctx, b.world, b.fresh(open))
 	}
 	defer m.mu.RUnlock()
-	narrow := false
-	if b.world, err = m.narrow(b.edits); b.world == nil && err == nil {
+	if open, err = b.lookNarrowly(m); err == nil && b.world == nil {
 		b.world, err = m.wide(b.scope())
-	} else {
-		narrow = true
+		if err == nil {
+			open = b.begin(nil)
+			m.putNames(b.world.state, b.fresh(open))
+		}
 	}
-	if err != nil {
+	return open, err
+}
+
+// lookNarrowly is look in a narrow world; it leaves none where that is not enough.
+// The caller holds the mirror's lock.
+func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
+	if b.world, err = m.narrow(b.edits); b.world == nil || err != nil {
 		return nil, err
 	}
-	if !narrow {
-		open = b.begin(nil)
-	} else {
-		vpc := vpcOf(b.edits[0].ID)
-		open = b.begin(m.networks[vpc].requests)
-		// What they ask for may be somebody's, who is to be named.
-		if more := m.holders(vpc, b.wish(open).put); len(more) > 0 {
-			if b.world, err = m.narrow(b.edits, more...); err != nil {
-				return nil, err
-			}
+	vpc := vpcOf(b.edits[0].ID)
+	open = b.begin(m.networks[vpc].requests)
+	// What they ask for may be somebody's, who is to be named.
+	if more := m.holders(vpc, b.wish(open).put); len(more) > 0 {
+		if b.world, err = m.narrow(b.edits, more...); err != nil {
+			return nil, err
 		}
 	}
 	m.putNames(b.world.state, b.fresh(open))
 	return open, nil
-}
-
-// lock is the mirror's: of the first attempt for when the edits were asked for,
-// where all say so.
-func (b *batch) lock(ctx context.Context) bool {
-	moments := make([]*Moment, len(b.edits))
-	for i, x := range b.edits {
-		moments[i] = x.Asked
-	}
-	if b.attempt > 0 || slices.Contains(moments, nil) {
-		return b.engine.Mirror.lock(ctx)
-	}
-	return b.engine.Mirror.lockAt(ctx, moments...)
 }
 
 func (b *batch) scope() scope {

@@ -24,9 +24,13 @@ type Edit struct {
 	// Lost says that now is what the second copy tells, where somebody has deleted
 	// the rows: that can be removed too.
 	Lost bool
-	// Asked, if not nil, is when the edit was asked for: it need not see what has
-	// been committed since.
-	Asked *Moment
+	// Hasty lets the first attempt start from what the mirror holds, without asking
+	// whether that is everything: what others did to rows by hand lately may stay as
+	// it is.
+	Hasty bool
+	// Rules says that Change changes nothing of a list but its rules: what others did
+	// by hand to the rows of those that stay is left.
+	Rules bool
 }
 
 // Edited is what became of an Edit.
@@ -83,7 +87,7 @@ func (e *Engine) Edit(ctx context.Context, edits []Edit, bump bool) (edited []Ed
 // editOne is Edit of one edit that was tried with others, whose error befalls it
 // alone.
 func (e *Engine) editOne(ctx context.Context, x Edit, bump bool) (Edited, int) {
-	x.Asked = nil // the others may have landed since
+	x.Hasty = false // the others may have landed since
 	one, nbCfg, err := e.Edit(ctx, []Edit{x}, bump)
 	switch {
 	case one == nil:
@@ -151,6 +155,9 @@ func same(a, b *model.Resource) bool {
 		return false
 	}
 	a, b = differing(a, b)
+	if list, ok := a.Spec.(*model.ACLSpec); ok && len(list.Rules) > 0 {
+		return false
+	}
 	x, err1 := model.MarshalStored(a)
 	y, err2 := model.MarshalStored(b)
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)

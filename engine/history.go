@@ -37,6 +37,9 @@ const (
 const (
 	// maxHistory is how many changes of a VPC are kept.
 	maxHistory = 20
+	// maxPlain is the length in bytes up to which a change is kept as it is: it takes
+	// longer to compress than the database takes to store it.
+	maxPlain = 384
 	// maxKept bounds what is kept of one change, compressed, in bytes.
 	maxKept = 64 << 10
 	// maxInflated bounds what is read of it.
@@ -73,8 +76,8 @@ type History struct {
 	Unconfirmed *Unconfirmed   `json:"unconfirmed,omitempty"` // the newest change waits for its confirmation
 }
 
-// storedChange is an entry as it is kept, under its number: as JSON, compressed
-// (RFC 1951, with the dictionary) and in base64.
+// storedChange is an entry as it is kept, under its number: as JSON, one that is
+// longer than maxPlain compressed (RFC 1951, with the dictionary) and in base64.
 type storedChange struct {
 	HistoryEntry
 	Undo undo `json:"undo,omitempty"`
@@ -182,8 +185,8 @@ func (c *storedChange) told() HistoryEntry {
 // encode is the change as it is kept. What is too large to be kept is left out.
 func (e *Engine) encode(c *storedChange) (string, error) {
 	data, err := json.Marshal(c)
-	if err != nil {
-		return "", err
+	if err != nil || len(data) <= maxPlain && !nbdb.HoldsNUL(data) {
+		return string(data), err
 	}
 	var b bytes.Buffer
 	w, ok := e.packers.Get().(*flate.Writer)
@@ -206,11 +209,10 @@ func (e *Engine) encode(c *storedChange) (string, error) {
 
 func decodeChange(value string) (storedChange, error) {
 	var c storedChange
-	packed, err := base64.RawStdEncoding.DecodeString(value)
-	if err != nil {
-		return c, err
+	data, err := []byte(value), error(nil)
+	if !strings.HasPrefix(value, "{") {
+		data, err = unpack(value)
 	}
-	data, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)), maxInflated))
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}
@@ -220,6 +222,14 @@ func decodeChange(value string) (storedChange, error) {
 		}
 	}
 	return c, err
+}
+
+func unpack(value string) ([]byte, error) {
+	packed, err := base64.RawStdEncoding.DecodeString(value)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)), maxInflated))
 }
 
 // historyHome is the row that keeps a VPC's history, nil if it is gone.

@@ -106,47 +106,31 @@ func (m *Mirror) Synced(ask func() (await func(context.Context) error)) {
 // read.
 const syncPatience = 2 * time.Second
 
-// Moment is when somebody asked the database what had been committed by then. Its
-// answer may be waited for once.
-type Moment struct {
-	asked *asker
-	await func(context.Context) error
-}
-
-// Moment is now; nil where there is no mirror that could catch up.
-func (m *Mirror) Moment() *Moment {
-	if m == nil {
-		return nil
-	}
-	asked := m.synced.Load()
-	if asked == nil {
-		return nil
-	}
-	return &Moment{asked, (*asked)()}
-}
-
 // lock waits until everything is in the mirror that has been committed by now,
 // and keeps it as it is until RUnlock of mu. It is false, and nothing is
 // locked, where the database has to be read instead.
-func (m *Mirror) lock(ctx context.Context) bool { return m.lockAt(ctx, m.Moment()) }
-
-// lockAt is lock for what had been committed by some moments.
-func (m *Mirror) lockAt(ctx context.Context, moments ...*Moment) bool {
+func (m *Mirror) lock(ctx context.Context) bool {
+	if m == nil {
+		return false
+	}
+	asked := m.synced.Load()
+	if asked == nil {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, syncPatience)
 	defer cancel()
-	for _, at := range moments {
-		if at == nil || at.await(ctx) != nil {
-			return false
-		}
-	}
+	return (*asked)()(ctx) == nil && m.hold(asked)
+}
+
+// hold is lock without waiting, unless the mirror has lost what it had when asked
+// was Synced.
+func (m *Mirror) hold(asked *asker) bool {
 	m.mu.RLock()
-	for _, at := range moments {
-		if m.synced.Load() != at.asked { // lost meanwhile
-			m.mu.RUnlock()
-			return false
-		}
+	if asked != nil && m.synced.Load() == asked {
+		return true
 	}
-	return true
+	m.mu.RUnlock()
+	return false
 }
 
 // Current waits until everything is in the mirror that has been committed by now.
@@ -197,8 +181,10 @@ func (m *Mirror) Amend(old nbdb.Row, d nbdb.Difference) (now nbdb.Row) {
 	}
 	now = d.Apply(old)
 	var known *stored
-	if n != nil && !restores(d) {
-		if s, ok := n.stored[old.ID()]; ok {
+	if n != nil {
+		if s, ok := n.stored[old.ID()]; ok && restores(d) {
+			known = s.amended(now, d)
+		} else if ok {
 			known = &s
 		}
 	}

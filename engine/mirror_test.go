@@ -34,9 +34,7 @@ func TestMirrorIsTheDatabase(t *testing.T) {
 		default:
 			who := rapid.SampledFrom([]*fixture{f, other}).Draw(r, "who")
 			edit := drawEdit(t, r)
-			if who == f && rapid.Bool().Draw(r, "asked") {
-				edit.Asked = f.Mirror.Moment()
-			}
+			edit.Hasty = rapid.Bool().Draw(r, "hasty")
 			_, _, err := who.Edit(f.ctx, []engine.Edit{edit}, false)
 			require.NoError(r, err)
 		}
@@ -95,23 +93,22 @@ func (f *fixture) tamper(r *rapid.T) {
 	}
 }
 
-// Edits see what somebody else had committed before they were asked for, and one
-// that is carried out after the others of its call sees those.
-func TestEditsSeeWhatCameBeforeTheyWereAskedFor(t *testing.T) {
+// Edits see what somebody else had committed before, also in haste, and one that is
+// carried out after the others of its call sees those.
+func TestEditsSeeWhatCameBefore(t *testing.T) {
 	f := newFixture(t, false)
 	shop(f)
 	f.mirror()
 	other := connect(t, f.sandbox, "default")
-	asked := func(x engine.Edit) engine.Edit {
-		x.Asked = f.Mirror.Moment()
-		require.NotNil(t, x.Asked)
+	hasty := func(x engine.Edit) engine.Edit {
+		x.Hasty = true
 		return x
 	}
 	list, tier := id(model.KindACL, "shop", "used"), id(model.KindTier, "shop", "guarded")
 	for range 20 {
 		other.edit(put(t, acl("shop", "used", "")), put(t, att("shop", "theirs", "web")))
 		saw := 0
-		looked := asked(engine.Edit{ID: id(model.KindAttachment, "shop", "theirs"), Change: func(now *model.Resource) (*model.Resource, error) {
+		looked := hasty(engine.Edit{ID: id(model.KindAttachment, "shop", "theirs"), Change: func(now *model.Resource) (*model.Resource, error) {
 			if now != nil {
 				saw++
 			}
@@ -120,11 +117,11 @@ func TestEditsSeeWhatCameBeforeTheyWereAskedFor(t *testing.T) {
 		f.edit(looked)
 		require.Equal(t, 1, saw)
 
-		both := f.edit(asked(put(t, tierWith("shop", "guarded", "cidrs: [10.0.9.0/29], acl: used"))), asked(remove(list, false)))
+		both := f.edit(hasty(put(t, tierWith("shop", "guarded", "cidrs: [10.0.9.0/29], acl: used"))), hasty(remove(list, false)))
 		require.NoError(t, both[0].Err)
 		require.ErrorContains(t, both[1].Err, "in use by")
 		for _, gone := range []model.ID{tier, list} {
-			require.NoError(t, f.edit(asked(remove(gone, false)))[0].Err)
+			require.NoError(t, f.edit(hasty(remove(gone, false)))[0].Err)
 		}
 	}
 }

@@ -64,6 +64,7 @@ type Plan struct {
 	VPCs        []VPCPlan         `json:"vpcs"`
 	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"` // warnings
 
+	hasty  bool // it was made of what may have been overtaken
 	northd bool // an ovn-northd has worked on this database
 	behind bool // and has not caught up
 	nbCfg  int

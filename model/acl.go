@@ -82,11 +82,7 @@ func (s *ACLSpec) complete(r *Resource) {
 	}
 	s.number()
 	for i := range s.Rules {
-		rule := &s.Rules[i]
-		rule.Ports = mergePorts(rule.Ports)
-		if rule.ICMP != nil && *rule.ICMP == (ICMP{Type: -1, Code: -1}) && rule.Protocol.IsICMP() {
-			rule.ICMP = nil
-		}
+		s.Rules[i].complete()
 	}
 	if slices.IsSortedFunc(s.Rules, func(a, b Rule) int { return cmp.Compare(a.Number, b.Number) }) {
 		return
@@ -102,6 +98,13 @@ func (s *ACLSpec) complete(r *Resource) {
 	}
 	s.Rules = sorted
 	r.reorder("spec.rules", order)
+}
+
+func (r *Rule) complete() {
+	r.Ports = mergePorts(r.Ports)
+	if r.ICMP != nil && *r.ICMP == (ICMP{Type: -1, Code: -1}) && r.Protocol.IsICMP() {
+		r.ICMP = nil
+	}
 }
 
 // number gives rules without a number the next one. What follows a number out
@@ -153,26 +156,26 @@ func (c *checker) written(field string) string {
 
 func (r *Rule) check(c *checker, field string) {
 	if r.Number != unnumbered && (r.Number < 1 || r.Number > math.MaxInt32) {
-		c.fault(field+".number", fmt.Sprintf("%d is out of range", r.Number), fmt.Sprintf("between 1 and %d", math.MaxInt32))
+		c.fault(member(field, "number"), fmt.Sprintf("%d is out of range", r.Number), fmt.Sprintf("between 1 and %d", math.MaxInt32))
 	}
 	if len(r.Ports) > 0 && !r.Protocol.HasPorts() {
-		c.fault(field+".ports", fmt.Sprintf("are refused with protocol %s", r.Protocol), "set protocol to tcp, udp or sctp, or remove the ports")
+		c.fault(member(field, "ports"), fmt.Sprintf("are refused with protocol %s", r.Protocol), "set protocol to tcp, udp or sctp, or remove the ports")
 	}
 	r.checkICMP(c, field)
 	r.checkFamily(c, field)
-	twice(c, field+".cidrs", r.CIDRs)
-	twice(c, field+".tiers", r.Tiers)
+	twice(c, member(field, "cidrs"), r.CIDRs)
+	twice(c, member(field, "tiers"), r.Tiers)
 	for i, tier := range r.Tiers {
-		c.optional(index(field+".tiers", i), tier, dnsLabel)
+		c.optional(index(member(field, "tiers"), i), tier, dnsLabel)
 	}
-	c.optional(field+".description", r.Description, sentence)
+	c.optional(member(field, "description"), r.Description, sentence)
 }
 
 func (r *Rule) checkICMP(c *checker, field string) {
 	if r.ICMP == nil {
 		return
 	}
-	field += ".icmp"
+	field = member(field, "icmp")
 	if !r.Protocol.IsICMP() {
 		c.fault(field, fmt.Sprintf("is refused with protocol %s", r.Protocol), "set protocol to icmp or icmpv6, or remove it")
 		return
@@ -201,7 +204,7 @@ func (r *Rule) checkFamily(c *checker, field string) {
 	}
 	other := map[Protocol]Protocol{ProtoICMP: ProtoICMPv6, ProtoICMPv6: ProtoICMP}[r.Protocol]
 	family := map[Protocol]string{ProtoICMP: "IPv6", ProtoICMPv6: "IPv4"}[r.Protocol]
-	c.fault(field+".protocol", fmt.Sprintf("%s never matches: all prefixes of the rule are %s", r.Protocol, family),
+	c.fault(member(field, "protocol"), fmt.Sprintf("%s never matches: all prefixes of the rule are %s", r.Protocol, family),
 		fmt.Sprintf("set it to %s, or change the cidrs", other))
 }
 

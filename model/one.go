@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"reflect"
 
 	"gopkg.in/yaml.v3"
 )
@@ -12,30 +13,13 @@ import (
 // nil where the text holds none.
 func LoadOne(input Input, id ID) (*Resource, Diagnostics) {
 	l := newLoader()
-	if d := binary(input); d != nil {
-		return nil, Diagnostics{*d}
-	}
 	if r := readOwn(input, id); r != nil {
 		return r, nil
 	}
-	var documents []*yaml.Node
-	offset := 0
-	for _, part := range split(input.Data) {
-		nodes, fault := parse(input.Name, part)
-		if fault != nil {
-			return nil, Diagnostics{*fault}
-		}
-		for _, node := range nodes {
-			if node.Kind == yaml.DocumentNode && len(node.Content) > 0 && !isNull(node.Content[0]) {
-				documents = append(documents, target(node.Content[0]))
-				offset = part.line
-			}
-		}
+	root, offset, found := single(input)
+	if root == nil {
+		return nil, found
 	}
-	if len(documents) != 1 {
-		return nil, Diagnostics{{Severity: LevelError, File: input.Name, Problem: fmt.Sprintf("holds %d documents", len(documents)), Fix: "give one"}}
-	}
-	root := documents[0]
 	d := &decoder{file: input.Name, offset: offset, report: l.report, types: l.types}
 	if d.bounded(root) {
 		if root.Kind == yaml.MappingNode {
@@ -50,6 +34,58 @@ func LoadOne(input Input, id ID) (*Resource, Diagnostics) {
 		return nil, l.found
 	}
 	return l.set.Resources[0], l.found
+}
+
+// LoadRule reads a single rule for a list. One that has no number is left with 0.
+func LoadRule(input Input, list ID) (*Rule, Diagnostics) {
+	l := newLoader()
+	root, offset, found := single(input)
+	if root == nil {
+		return nil, found
+	}
+	d := &decoder{file: input.Name, offset: offset, resource: list.String(), report: l.report, types: l.types}
+	rule := &Rule{}
+	rule.setDefaults()
+	if d.bounded(root) {
+		d.value(root, "", reflect.ValueOf(rule).Elem())
+	}
+	rule.complete()
+	r := &Resource{Kind: list.Kind, Metadata: Metadata{Name: list.Name, VPC: list.VPC}, Source: &Source{File: input.Name, Node: root, offset: offset}}
+	c := &checker{resource: r, faulty: d.faulty}
+	rule.check(c, "")
+	for _, fault := range c.found {
+		l.report(fault)
+	}
+	if rule.Number == unnumbered {
+		rule.Number = 0
+	}
+	l.found.Sort()
+	return rule, l.found
+}
+
+// single is the one document of a text, nil where that holds none or several, with
+// the lines before the part in which it stands.
+func single(input Input) (root *yaml.Node, offset int, found Diagnostics) {
+	if d := binary(input); d != nil {
+		return nil, 0, Diagnostics{*d}
+	}
+	var documents []*yaml.Node
+	for _, part := range split(input.Data) {
+		nodes, fault := parse(input.Name, part)
+		if fault != nil {
+			return nil, 0, Diagnostics{*fault}
+		}
+		for _, node := range nodes {
+			if node.Kind == yaml.DocumentNode && len(node.Content) > 0 && !isNull(node.Content[0]) {
+				documents = append(documents, target(node.Content[0]))
+				offset = part.line
+			}
+		}
+	}
+	if len(documents) != 1 {
+		return nil, 0, Diagnostics{{Severity: LevelError, File: input.Name, Problem: fmt.Sprintf("holds %d documents", len(documents)), Fix: "give one"}}
+	}
+	return documents[0], offset, nil
 }
 
 // identify adds to an envelope what it leaves out.

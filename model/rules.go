@@ -66,6 +66,21 @@ func marshalList(list *ACLSpec, with func(Spec) any) (whole, bare []byte, at []s
 	return append(whole, bare[head:]...), bare, at, nil
 }
 
+// MarshalRule is a rule as it stands in MarshalStored.
+func MarshalRule(r *Rule) (string, error) {
+	data, err := appendRule(nil, r)
+	return string(data), err
+}
+
+// ParseRule reads what MarshalRule has written; false for another text.
+func ParseRule(text string) (Rule, bool) {
+	c := &ruleReader{rest: text}
+	rule := c.rule()
+	again, err := appendRule(nil, &rule)
+	rule.complete()
+	return rule, !c.lost && c.rest == "" && err == nil && string(again) == text
+}
+
 // appendRule appends compactJSON of a rule.
 func appendRule(b []byte, r *Rule) (_ []byte, err error) {
 	text := func(name, value string) {

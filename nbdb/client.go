@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/rpc2"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
@@ -174,8 +175,7 @@ func causeOf(err error) string {
 }
 
 // transact is the one place that talks to the server. sent is false where
-// certainly nothing was sent. The call runs beside us since it writes to the
-// socket without heeding the context.
+// certainly nothing was sent.
 func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
 	conn, err := c.connected(ctx)
 	if err != nil {
@@ -192,42 +192,35 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan answer, 1)
-	go func() {
-		defer cancel()
-		results, err := conn.Transact(call, ops...)
-		done <- answer{results, err}
-	}()
-	var a answer
+	asked, err := conn.Transact(ops...)
+	if err != nil {
+		return nil, false, err
+	}
 	select {
-	case a = <-done:
-		if unsendable := (*unsendableError)(nil); errors.As(a.err, &unsendable) {
+	case call := <-asked.done:
+		results, err = asked.results(call)
+		if unsendable := (*unsendableError)(nil); errors.As(err, &unsendable) {
 			return nil, false, unsendable
 		}
-		if a.err == nil && c.leaderOnly && refused(a.results) {
-			a.err = conn.stands(ctx)
+		if err == nil && c.leaderOnly && refused(results) {
+			err = conn.stands(ctx)
 		}
-		if a.err != nil {
+		if err != nil {
 			c.drop(conn)
 		}
 	case <-conn.ended.Done():
-		cancel()
-		a.err = errLost
+		err = errLost
 	case <-ctx.Done():
-		a.err = ctx.Err()
-		go func() {
-			defer cancel()
-			c.outlive(conn, done)
-		}()
+		err = ctx.Err()
+		go c.outlive(conn, asked.done)
 	}
-	if a.err != nil {
-		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, a.err)}
+	if err != nil {
+		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, err)}
 	}
-	if len(a.results) < len(ops) {
-		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(a.results), len(ops))
+	if len(results) < len(ops) {
+		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(results), len(ops))
 	}
-	return a.results, true, nil
+	return results, true, nil
 }
 
 // refused tells whether an operation or the commit failed.
@@ -235,23 +228,17 @@ func refused(results []result) bool {
 	return slices.ContainsFunc(results, func(r result) bool { return r.Error != "" })
 }
 
-// answer is what the server said to a transaction.
-type answer struct {
-	results []result
-	err     error
-}
-
 // errLost says that a connection was given up while a call was under way.
 var errLost = errors.New("the connection was given up: the server is silent, or it was closed")
 
 // outlive waits for an answer that its caller no longer wants. Others use the
 // connection too: only a server that stays silent loses it.
-func (c *Client) outlive(conn *session, done <-chan answer) {
+func (c *Client) outlive(conn *session, done <-chan *rpc2.Call) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	select {
-	case a := <-done:
-		if a.err == nil {
+	case call := <-done:
+		if call.Error == nil {
 			return
 		}
 	case <-conn.ended.Done():

@@ -20,8 +20,10 @@ func TestSeldomColumns(t *testing.T) {
 		edges = append(edges, Edge{Table: TableLogicalSwitch, From: uid(1), Column: "ports", Target: uid(2 + n)})
 	}
 	commit(t, c, Diff(Fragment{}, Fragment{Rows: []Row{sw, plain, full, other}, Edges: edges}))
-	_, err := c.current().Transact(testContext(t), ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: TableLogicalSwitchPort,
+	asked, err := c.current().Transact(ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: TableLogicalSwitchPort,
 		Where: isRow(uid(3)), Row: ovsdb.Row{"up": true}})
+	require.NoError(t, err)
+	_, err = asked.results(<-asked.done)
 	require.NoError(t, err)
 
 	query := Query{Table: TableLogicalSwitchPort, Includes: ids("p")}

@@ -77,29 +77,49 @@ func (s *session) begin(ctx context.Context, conn net.Conn, leaderOnly bool) err
 // call asks the server. It doesn't heed ctx while the request is sent.
 func (s *session) call(ctx context.Context, method string, args, reply any) error {
 	err := s.rpc.CallWithContext(ctx, method, args, reply)
-	if err == nil {
-		return nil
+	if err == nil || ctx.Err() != nil && context.Cause(s.ended) == nil {
+		return err
 	}
+	return s.failure(err)
+}
+
+// failure is why a call has failed.
+func (s *session) failure(err error) error {
 	if cause := context.Cause(s.ended); cause != nil {
 		return cause
 	}
-	if ctx.Err() == nil && s.broken() {
+	if s.broken() {
 		return errClosed
 	}
 	return err
 }
 
-// Transact carries out operations.
-func (s *session) Transact(ctx context.Context, ops ...ovsdb.Operation) ([]result, error) {
+// asked is a transaction that the server was asked for.
+type asked struct {
+	session *session
+	done    chan *rpc2.Call
+	answer  scanner
+}
+
+// Transact asks for operations. The request is written beside us: that heeds no
+// context, and an answer that is there before the write has returned need not
+// wait for it.
+func (s *session) Transact(ops ...ovsdb.Operation) (*asked, error) {
 	params, err := transaction(s.database, ops)
 	if err != nil {
 		return nil, &unsendableError{err}
 	}
-	var answer scanner
-	if err := s.call(ctx, "transact", params, &answer); err != nil {
-		return nil, err
+	a := &asked{session: s, done: make(chan *rpc2.Call, 1)}
+	go s.rpc.Go("transact", params, &a.answer, a.done)
+	return a, nil
+}
+
+// results are what a call that is done has come to.
+func (a *asked) results(call *rpc2.Call) ([]result, error) {
+	if call.Error != nil {
+		return nil, a.session.failure(call.Error)
 	}
-	return readResults(&answer)
+	return readResults(&a.answer)
 }
 
 // broken tells whether the session has ended.

@@ -35,7 +35,9 @@ func TestServerClosesAfterItsLastAnswer(t *testing.T) {
 			require.ErrorIs(t, err, errClosed)
 			continue
 		}
-		_, err = s.Transact(testContext(t))
+		asked, err := s.Transact()
+		require.NoError(t, err)
+		_, err = asked.results(<-asked.done)
 		require.Error(t, err)
 		broken++
 		s.close()

@@ -41,7 +41,7 @@ func (s *Server) createRoute(rs *routes, col collection) {
 
 // create makes a resource that is not there.
 func (s *Server) create(c *exchange, col collection) (*answer, error) {
-	id, asked := col.id(c), s.asked(c)
+	id := col.id(c)
 	key, err := keyOf(c, col.pattern())
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *Server) create(c *exchange, col collection) (*answer, error) {
 	if r.Request, err = requestOf(key, r); err != nil {
 		return nil, err
 	}
-	edited, pending, err := s.edit(c, engine.Edit{ID: r.ID(), Asked: asked, Change: func(now *model.Resource) (*model.Resource, error) {
+	edited, pending, err := s.edit(c, engine.Edit{ID: r.ID(), Hasty: true, Change: func(now *model.Resource) (*model.Resource, error) {
 		return created(now, r)
 	}})
 	if err != nil {

@@ -43,21 +43,13 @@ func newGroups(commit func(context.Context, []engine.Edit, bool) ([]engine.Edite
 	return &groups{commit: commit, note: note, now: now, queues: map[string][]*ticket{}}
 }
 
-// working tells whether a commit of a VPC is under way.
-func (g *groups) working(vpc string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, working := g.queues[vpc]
-	return working
-}
-
 // edit commits an edit with others, and is over when ctx is.
 func (g *groups) edit(ctx context.Context, vpc string, e engine.Edit, bump bool) (engine.Edited, int, error) {
 	t := &ticket{ctx: ctx, edit: e, bump: bump, done: make(chan outcome, 1)}
 	g.mu.Lock()
 	queue, working := g.queues[vpc]
 	if working {
-		t.edit.Asked = nil // what those before it commit is to be seen
+		t.edit.Hasty = false // the mirror does not have yet what those before it commit
 	}
 	g.queues[vpc] = append(queue, t)
 	g.mu.Unlock()

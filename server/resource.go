@@ -144,19 +144,9 @@ func (s *Server) resource(c *exchange, o engine.Object, status int, pending *eng
 		body: resourceBody{shown(principalOf(c), &o), pending}}
 }
 
-// asked is now, for the edit that a call is about to ask for, so that the mirror
-// catches up while the body is read; nil where a commit of the VPC is under way,
-// which the edit has to see too.
-func (s *Server) asked(c *exchange) *engine.Moment {
-	if s.groups.working(c.path("vpc")) {
-		return nil
-	}
-	return s.engine.Mirror.Moment()
-}
-
 // put creates or replaces a resource.
 func (s *Server) put(c *exchange, col collection) (*answer, error) {
-	id, asked := col.id(c), s.asked(c)
+	id := col.id(c)
 	conditions, err := preconditionsOf(c.request.Header)
 	if err != nil {
 		return nil, err
@@ -165,7 +155,7 @@ func (s *Server) put(c *exchange, col collection) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.write(c, engine.Edit{ID: id, Asked: asked, Change: func(now *model.Resource) (*model.Resource, error) {
+	return s.write(c, engine.Edit{ID: id, Change: func(now *model.Resource) (*model.Resource, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
 		}

@@ -48,6 +48,7 @@ func (s *Server) routes(o Options) *routes {
 	for _, c := range collections() {
 		s.resourceRoutes(rs, c)
 	}
+	s.ruleRoutes(rs)
 	s.listRoutes(rs)
 	s.bulkRoutes(rs)
 	s.reachRoutes(rs)
@@ -168,7 +169,7 @@ func bodyProblems(more ...int) []int {
 
 // pathParams are the parameters in a path, documented.
 func pathParams(pattern string) []*huma.Param {
-	docs := map[string]string{"vpc": "name of the VPC", "name": "name of the resource", "tier": "name of the tier", "number": "number of a state in the history"}
+	docs := map[string]string{"vpc": "name of the VPC", "name": "name of the resource", "tier": "name of the tier", "number": "number of a state in the history, or of a rule"}
 	var out []*huma.Param
 	for part := range strings.SplitSeq(pattern, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {

@@ -127,13 +127,15 @@ func rankRules(rules []model.Rule) []int {
 	next := map[model.Direction]int{}
 	for i, r := range rules {
 		ranks[i] = i
-		if len(rules) > bandOfRules {
+		if !rankedWhole(rules) {
 			ranks[i] = next[r.Direction]
 			next[r.Direction]++
 		}
 	}
 	return ranks
 }
+
+func rankedWhole(rules []model.Rule) bool { return len(rules) <= bandOfRules }
 
 func (b *builder) aclRow(key, direction string, priority int, m match.Expr, action string) *nbdb.ACL {
 	name := ACLName(key)

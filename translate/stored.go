@@ -60,7 +60,7 @@ func store(ids map[string]string, r *model.Resource) (string, error) {
 	stored, bare, rules, err := model.MarshalList(r)
 	ids[KeySpec] = bare
 	for i, text := range rules {
-		ids[KeyRulePrefix+strconv.Itoa(r.Spec.(*model.ACLSpec).Rules[i].Number)] = text
+		ids[ruleIDsKey(&r.Spec.(*model.ACLSpec).Rules[i])] = text
 	}
 	return stored, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ovn-vpc/ovn-vpc/client"
+	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
@@ -71,30 +72,12 @@ func single() (insert, remove []byte, err error) {
 	return insert, remove, err
 }
 
-// list is a network's first list.
-func (n network) list() (*model.Resource, error) {
-	set, found := model.Load(model.Input{Name: listFile(0), Data: []byte(n.listDoc(0))})
-	if found.HasErrors() {
-		return nil, errors.New(found.String())
-	}
-	return set.Resources[0], nil
-}
-
 // serverRule adds a rule by REST, in VPCs with few and with many attachments,
 // and a row by hand; the calls take turns.
 func (b *bench) serverRule(ctx context.Context) ([]row, error) {
-	n := b.shop(0)
-	less, err := n.list()
-	if err != nil {
-		return nil, err
-	}
-	n.rules++
-	more, err := n.list()
-	if err != nil {
-		return nil, err
-	}
 	sizes := []int{b.size.few, b.size.attachments}
 	specs := make([]string, len(sizes))
+	var err error
 	for i, n := range sizes {
 		if specs[i], err = b.writeSpecs(b.shop(n), fmt.Sprintf("rule-%d", n)); err != nil {
 			return nil, err
@@ -105,7 +88,7 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 		return b.at(ctx, specs[1], func(many *site) error {
 			for n, enough := 0, b.enough(); !enough(n); n++ {
 				for i, s := range []*site{few, many} {
-					if err := s.alterRules(ctx, more, less, &calls[i], &raw[i]); err != nil {
+					if err := s.alterRules(ctx, b.size.rules, &calls[i], &raw[i]); err != nil {
 						return err
 					}
 				}
@@ -125,11 +108,7 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 }
 
 // alterRules adds a row by hand, and a rule by REST; both are then removed.
-func (s *site) alterRules(ctx context.Context, more, less *model.Resource, calls, raw *[]time.Duration) error {
-	put := func(r *model.Resource) error {
-		_, err := s.Put(ctx, r, client.WriteOptions{})
-		return err
-	}
+func (s *site) alterRules(ctx context.Context, rules int, calls, raw *[]time.Duration) error {
 	insert, remove, err := single()
 	if err != nil {
 		return err
@@ -140,10 +119,13 @@ func (s *site) alterRules(ctx context.Context, more, less *model.Resource, calls
 	if _, err := s.hand.exchange(remove); err != nil {
 		return err
 	}
-	if err := timed(calls, func() error { return put(more) }); err != nil {
+	list := model.ID{Kind: model.KindACL, VPC: vpcName, Name: "list-0"}
+	rule := ruleOf(rules)
+	if err := timed(calls, func() error { _, err := s.AddRule(ctx, list, rule, engine.WaitNone); return err }); err != nil {
 		return err
 	}
-	return put(less)
+	_, err = s.DeleteRule(ctx, list, rule.Number, engine.WaitNone)
+	return err
 }
 
 // independent tells by how much calls take longer where there is much than where

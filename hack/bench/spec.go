@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // size says how much there is of everything.
@@ -55,9 +58,17 @@ func (n network) listDoc(i int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "---\napiVersion: ovn-vpc/v1\nkind: ACL\nmetadata: {name: list-%d, vpc: %s}\nspec:\n  rules:\n", i, n.vpc)
 	for k := range n.rules {
-		fmt.Fprintf(&text, "    - {number: %d, protocol: tcp, ports: [%d], cidrs: [192.0.%d.0/24]}\n", (k+1)*10, 1000+k, k%250)
+		r := ruleOf(k)
+		fmt.Fprintf(&text, "    - {number: %d, protocol: %s, ports: [%s], cidrs: [%s]}\n", r.Number, r.Protocol, r.Ports[0], r.CIDRs[0])
 	}
 	return text.String()
+}
+
+// ruleOf is a list's rule at a place, counted from 0.
+func ruleOf(k int) model.Rule {
+	port := uint16(1000 + k)
+	return model.Rule{Number: (k + 1) * 10, Action: model.Allow, Direction: model.Ingress, Protocol: model.ProtoTCP,
+		Ports: []model.PortRange{{First: port, Last: port}}, CIDRs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(k % 250)}), 24)}}
 }
 
 func (n network) attachmentDoc(i, tier int) string {

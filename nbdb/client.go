@@ -196,9 +196,11 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 	if err != nil {
 		return nil, false, err
 	}
+	sent = true
 	select {
 	case call := <-asked.done:
 		results, err = asked.results(call)
+		sent = !errors.Is(call.Error, rpc2.ErrShutdown) && !errors.As(call.Error, new(*unsentError))
 		if unsendable := (*unsendableError)(nil); errors.As(err, &unsendable) {
 			return nil, false, unsendable
 		}
@@ -215,7 +217,7 @@ func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Oper
 		go c.outlive(conn, asked.done)
 	}
 	if err != nil {
-		return nil, true, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, err)}
+		return nil, sent, &UnreachableError{fmt.Errorf("%s at %s: %w", c.database, c.shown, err)}
 	}
 	if len(results) < len(ops) {
 		return nil, true, fmt.Errorf("%s at %s: %d results for %d operations", c.database, c.shown, len(results), len(ops))

@@ -200,8 +200,10 @@ func (c *codec) send(data []byte) error {
 	if HoldsNUL(data) {
 		return &unsendableError{errors.New("a text holds the character U+0000, which a database can't store")}
 	}
-	_, err := c.conn.Write(data)
-	return err
+	if _, err := c.conn.Write(data); err != nil {
+		return &unsentError{err}
+	}
+	return nil
 }
 
 // HoldsNUL tells whether a text of encoded JSON has the character that makes a
@@ -227,6 +229,13 @@ type unsendableError struct{ err error }
 
 func (e *unsendableError) Error() string { return e.err.Error() }
 func (e *unsendableError) Unwrap() error { return e.err }
+
+// unsentError says that a connection broke before a message was sent whole: nobody
+// acts on a part.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
 
 func (c *codec) Close() error { return c.conn.Close() }
 

@@ -38,6 +38,13 @@ func LoadOne(input Input, id ID) (*Resource, Diagnostics) {
 
 // LoadRule reads a single rule for a list. One that has no number is left with 0.
 func LoadRule(input Input, list ID) (*Rule, Diagnostics) {
+	r := &Resource{Kind: list.Kind, Metadata: Metadata{Name: list.Name, VPC: list.VPC}}
+	if rule, ok := ParseRule(string(input.Data)); ok { // as this program writes them, and most others: at once
+		c := &checker{resource: r}
+		if rule.check(c, ""); len(c.found) == 0 {
+			return &rule, nil
+		}
+	}
 	l := newLoader()
 	root, offset, found := single(input)
 	if root == nil {
@@ -50,7 +57,7 @@ func LoadRule(input Input, list ID) (*Rule, Diagnostics) {
 		d.value(root, "", reflect.ValueOf(rule).Elem())
 	}
 	rule.complete()
-	r := &Resource{Kind: list.Kind, Metadata: Metadata{Name: list.Name, VPC: list.VPC}, Source: &Source{File: input.Name, Node: root, offset: offset}}
+	r.Source = &Source{File: input.Name, Node: root, offset: offset}
 	c := &checker{resource: r, faulty: d.faulty}
 	rule.check(c, "")
 	for _, fault := range c.found {

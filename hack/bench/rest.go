@@ -83,12 +83,12 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 	}
-	calls, raw := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
+	calls, puts, raw := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
 	err = b.at(ctx, specs[0], func(few *site) error {
 		return b.at(ctx, specs[1], func(many *site) error {
 			for n, enough := 0, b.enough(); !enough(n); n++ {
 				for i, s := range []*site{few, many} {
-					if err := s.alterRules(ctx, b.size.rules, &calls[i], &raw[i]); err != nil {
+					if err := s.alterRules(ctx, b.size.rules, &calls[i], &puts[i], &raw[i]); err != nil {
 						return err
 					}
 				}
@@ -104,11 +104,14 @@ func (b *bench) serverRule(ctx context.Context) ([]row, error) {
 		name := fmt.Sprintf("one rule added by REST, %d attachments, p50", n)
 		rows = append(rows, atMost(name, show(median(calls[i])), "raw single row "+show(median(raw[i])), "raw", ratio(calls[i], raw[i]), 5))
 	}
-	return append(rows, independent(fmt.Sprintf("... %d attachments against %d", sizes[1], sizes[0]), calls, raw)), nil
+	rows = append(rows, independent(fmt.Sprintf("... %d attachments against %d", sizes[1], sizes[0]), calls, raw))
+	whole := fmt.Sprintf("... its list of %d put whole, %d attachments, p50", b.size.rules+1, sizes[1])
+	return append(rows, row{name: whole, figure: show(median(puts[1])), baseline: "raw single row " + show(median(raw[1])), ratio: fmt.Sprintf("%.2f", ratio(puts[1], raw[1]))}), nil
 }
 
-// alterRules adds a row by hand, and a rule by REST; both are then removed.
-func (s *site) alterRules(ctx context.Context, rules int, calls, raw *[]time.Duration) error {
+// alterRules adds a row by hand, and a rule by REST, alone and with its list; each
+// is then removed.
+func (s *site) alterRules(ctx context.Context, rules int, calls, puts, raw *[]time.Duration) error {
 	insert, remove, err := single()
 	if err != nil {
 		return err
@@ -124,7 +127,20 @@ func (s *site) alterRules(ctx context.Context, rules int, calls, raw *[]time.Dur
 	if err := timed(calls, func() error { _, err := s.AddRule(ctx, list, rule, engine.WaitNone); return err }); err != nil {
 		return err
 	}
-	_, err = s.DeleteRule(ctx, list, rule.Number, engine.WaitNone)
+	if _, err := s.DeleteRule(ctx, list, rule.Number, engine.WaitNone); err != nil {
+		return err
+	}
+	stored, err := s.GetOne(ctx, list)
+	if err != nil {
+		return err
+	}
+	more, spec := *stored.Resource, *stored.Resource.Spec.(*model.ACLSpec)
+	spec.Rules = append(slices.Clone(spec.Rules), rule)
+	more.Spec = &spec
+	if err := timed(puts, func() error { _, err := s.Put(ctx, &more, client.WriteOptions{}); return err }); err != nil {
+		return err
+	}
+	_, err = s.Put(ctx, stored.Resource, client.WriteOptions{})
 	return err
 }
 

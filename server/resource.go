@@ -296,7 +296,7 @@ func (s *Server) remove(c *exchange, col collection) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	edited, pending, err := s.edit(c, engine.Edit{ID: id, Cascade: c.flag("cascade"), Lost: true, Change: func(now *model.Resource) (*model.Resource, error) {
+	edited, pending, err := s.edit(c, engine.Edit{ID: id, Hasty: id.Kind == model.KindAttachment, Cascade: c.flag("cascade"), Lost: true, Change: func(now *model.Resource) (*model.Resource, error) {
 		if err := conditions.check(now); err != nil {
 			return nil, err
 		}

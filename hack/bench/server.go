@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -33,39 +33,34 @@ type served struct {
 func (b *bench) serve(ctx context.Context, databases ...string) (*served, error) {
 	args := append([]string{"serve", "--insecure", "--log-format", "json", "--listen", "127.0.0.1:0"}, databases...)
 	s := &served{cmd: exec.Command(b.program, args...)}
-	log, err := s.cmd.StderrPipe()
+	// A file: a pipe would wake this process with each call that is logged.
+	log, err := os.CreateTemp(b.dir, "log-")
 	if err == nil {
+		s.cmd.Stderr = log
 		err = s.cmd.Start()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
-	if err := s.await(ctx, log); err != nil {
+	defer log.Close()
+	if err := s.await(ctx, log.Name()); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
 // await reads of the log where the server listens, and asks until it is ready.
-func (s *served) await(ctx context.Context, log io.ReadCloser) (err error) {
+func (s *served) await(ctx context.Context, log string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
-	for lines := bufio.NewScanner(log); s.url == ""; {
-		var line struct{ Msg, Address string }
-		if !lines.Scan() {
-			return errors.New("the server has ended before it listened")
-		}
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
-			s.url = "http://" + line.Address
-		}
-	}
-	go func() { _, _ = io.Copy(io.Discard, log) }() // ends with the process
-	if s.Client, err = client.New(client.Options{URL: s.url, Attempts: 1}); err != nil {
-		return err
-	}
 	for again := time.NewTicker(readyPoll); ; {
-		if s.ready(ctx) {
-			return nil
+		if s.url == "" {
+			if s.url, err = listening(log); err != nil {
+				return err
+			}
+		} else if s.ready(ctx) {
+			s.Client, err = client.New(client.Options{URL: s.url, Attempts: 1})
+			return err
 		}
 		select {
 		case <-again.C:
@@ -73,6 +68,21 @@ func (s *served) await(ctx context.Context, log io.ReadCloser) (err error) {
 			return fmt.Errorf("waiting for the server: %w", ctx.Err())
 		}
 	}
+}
+
+// listening is where a server says in its log that it listens, "" if it doesn't yet.
+func listening(log string) (string, error) {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		return "", fmt.Errorf("reading the server's log: %w", err)
+	}
+	for text := range bytes.Lines(data) {
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(text, &line) == nil && line.Msg == "listening" {
+			return "http://" + line.Address, nil
+		}
+	}
+	return "", nil
 }
 
 func (s *served) ready(ctx context.Context) bool {

@@ -107,7 +107,7 @@ type encoded [][]byte
 func transaction(database string, ops []ovsdb.Operation) (encoded, error) {
 	const piece, room = 64 << 10, 4 << 10
 	var pieces encoded
-	b := appendText([]byte{'['}, database)
+	b := appendText(append(make([]byte, 0, min(piece, room+len(ops)<<9)), '['), database)
 	for i := range ops {
 		if i > 0 && cap(b)-len(b) < room {
 			pieces, b = append(pieces, b), make([]byte, 0, piece)

@@ -76,7 +76,7 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	}
 	d.remove(remove, wish.cascade, e.RepairDamaged)
 	e.allocate(d, attempt)
-	d.found = append(d.found, model.Check(sorted(d.resources), w.before, func(string) bool { return true })...)
+	d.found = append(d.found, model.CheckPart(sorted(d.resources), w.before, func(string) bool { return true }, func(vpc string) int { return w.others[vpc] })...)
 	w.mentionLost(d.found, func(id model.ID) bool {
 		return d.resources[id] != nil || slices.ContainsFunc(d.removed, func(r *model.Resource) bool { return r.ID() == id })
 	})

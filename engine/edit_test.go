@@ -270,6 +270,50 @@ func TestLimitsOfAnOfferingAmongEdits(t *testing.T) {
 	f.checkTier("shop", 10)
 }
 
+// A limit holds among writers that don't know of each other, and those count too
+// that the edits don't look at.
+func TestLimitOfAnOfferingAmongWriters(t *testing.T) {
+	const limit = 20
+	f := newFixture(t, false)
+	f.apply("---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: small}, spec: {capabilities: {distributedRouting: true}, limits: {attachments: 20}}}\n" +
+		"---\n{apiVersion: ovn-vpc/v1, kind: VPC, metadata: {name: shop}, spec: {cidrs: [10.0.0.0/16], offering: small}}\n" + tier("shop", "web", "10.0.0.0/24") + att("shop", "z", "web"))
+	var writers sync.WaitGroup
+	outcomes := make([]error, 0, 2*limit)
+	var mu sync.Mutex
+	for k, w := range []*fixture{f, connect(t, f.sandbox, "default")} {
+		w.mirror()
+		var edits []engine.Edit
+		for i := range limit {
+			x := create(t, att("shop", fmt.Sprintf("a-%d-%d", k, i), "web"))
+			x.Hasty = i%2 == 0
+			edits = append(edits, x)
+		}
+		writers.Go(func() {
+			for _, x := range edits {
+				edited, _, err := w.Edit(f.ctx, []engine.Edit{x}, false)
+				if err == nil {
+					err = edited[0].Err
+				}
+				mu.Lock()
+				outcomes = append(outcomes, err)
+				mu.Unlock()
+			}
+		})
+	}
+	writers.Wait()
+	made := 1
+	for _, err := range outcomes {
+		if err == nil {
+			made++
+		} else {
+			requireCode(t, err, model.CodeLimit, "permits 20")
+		}
+	}
+	require.Equal(t, limit, made)
+	f.checkTier("shop", limit)
+	f.noDrift()
+}
+
 // Edits of the structure and of what is in it, together.
 func TestMixedEdits(t *testing.T) {
 	f := newFixture(t, false)

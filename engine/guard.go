@@ -42,7 +42,7 @@ func (e *Engine) newGuarder(d *desire, vpc string) *guarder {
 		g.router = maps.Clone(lr.ExternalIDs)
 	}
 	if pg := nbdb.Lookup[*nbdb.PortGroup](d.world.state, translate.HistoryUUID(e.Owner, vpc)); pg != nil {
-		for _, key := range []string{translate.NoteExpected, translate.NoteAllowed} {
+		for _, key := range []string{translate.NoteExpected, translate.NoteAllowed, translate.NoteLimited} {
 			if note, ok := pg.ExternalIDs[key]; ok {
 				g.notes[key] = &note
 			}
@@ -403,7 +403,11 @@ func (g *guarder) limits(changes []*change) {
 	if value, ok := w.global.ExternalIDs[key]; ok && !g.desire.puts(offering.ID()) && (structural || limits.Attachments != nil) {
 		g.add("offering", nbdb.Guard{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Includes: map[string]string{key: value}})
 	}
-	if attaches && limits.Attachments != nil {
+	switch {
+	case !attaches || limits.Attachments == nil:
+	case w.historyHome(g.vpc) != nil:
+		g.move(translate.NoteLimited, false) // others that attach have to count again
+	default:
 		g.routerPorts()
 		for _, t := range g.all(model.KindTier) {
 			g.switchPorts(t.Metadata.Name)
@@ -461,7 +465,7 @@ func (g *guarder) advance(changes []*change) {
 		switch {
 		case x.Key == translate.NoteEpoch && x.New != nil:
 			g.epochs[x.Row] = *x.New
-		case x.Key == translate.NoteExpected || x.Key == translate.NoteAllowed:
+		case x.Key == translate.NoteExpected || x.Key == translate.NoteAllowed || x.Key == translate.NoteLimited:
 			g.notes[x.Key] = x.New
 		}
 	}

@@ -53,7 +53,7 @@ func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
 func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	s := scope{vpcs: []string{vpcOf(b.edits[0].ID)}, attachments: map[string]bool{}}
 	n := m.networks[s.vpcs[0]]
-	if n == nil || !n.intact() || m.counts(s.vpcs[0], n) {
+	if n == nil || !n.intact() || m.expects(s.vpcs[0], n) {
 		return nil, nil
 	}
 	for _, x := range b.edits {

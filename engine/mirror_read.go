@@ -86,7 +86,7 @@ var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRout
 func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	vpc := vpcOf(edits[0].ID)
 	n := m.networks[vpc]
-	if n == nil || !n.intact() || m.counts(vpc, n) {
+	if n == nil || !n.intact() || m.expects(vpc, n) {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
@@ -154,7 +154,15 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 		return nil, err
 	}
 	w.datapaths = m.rows.Len(nbdb.TableLogicalSwitch) + m.rows.Len(nbdb.TableLogicalRouter)
-	w.mirror, w.rules = m, &m.rules
+	w.mirror, w.rules, w.others = m, &m.rules, map[string]int{}
+	for _, vpc := range s.vpcs {
+		w.others[vpc] = len(n.paired)
+		for name := range s.attachments {
+			if w.resources[model.ID{Kind: model.KindAttachment, VPC: vpc, Name: name}] != nil {
+				w.others[vpc]--
+			}
+		}
+	}
 	return w, nil
 }
 
@@ -186,18 +194,15 @@ func (n *network) listOf(id model.ID, rows []nbdb.Row) string {
 	return ""
 }
 
-// counts tells whether all attachments of a VPC matter for changes of some: an
-// offering limits them, or expectations are there or were, which the addresses
-// that attachments add may break.
-func (m *Mirror) counts(vpc string, n *network) bool {
+// expects tells whether all attachments of a VPC matter for changes of some:
+// expectations are there or were, which the addresses that attachments add may break.
+func (m *Mirror) expects(vpc string, n *network) bool {
 	router := nbdb.Lookup[*nbdb.LogicalRouter](m.rows, translate.RouterUUID(m.owner, vpc))
 	if router == nil || n.stored[router.UUID].resource == nil {
 		return true
 	}
-	if home := nbdb.Lookup[*nbdb.PortGroup](m.rows, translate.HistoryUUID(m.owner, vpc)); home != nil && holdsExpectations(home) || holdsExpectations(router) {
-		return true
-	}
-	return n.stored[router.UUID].resource.Spec.(*model.VPCSpec).Offering != ""
+	home := nbdb.Lookup[*nbdb.PortGroup](m.rows, translate.HistoryUUID(m.owner, vpc))
+	return home != nil && holdsExpectations(home) || holdsExpectations(router)
 }
 
 func holdsExpectations(r nbdb.Row) bool {

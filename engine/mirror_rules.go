@@ -25,7 +25,7 @@ type rulesEdit struct {
 func (m *Mirror) rulesOf(x Edit) *rulesEdit {
 	vpc := x.ID.VPC
 	n := m.networks[vpc]
-	if n == nil || !n.intact() || m.counts(vpc, n) {
+	if n == nil || !n.intact() || m.expects(vpc, n) {
 		return nil
 	}
 	home := nbdb.Lookup[*nbdb.PortGroup](m.rows, translate.PortGroupUUID(m.owner, vpc, x.ID.Name))
@@ -44,11 +44,24 @@ func (m *Mirror) rulesOf(x Edit) *rulesEdit {
 		return nil
 	}
 	then := r.world.context(r.desire.resources)
+	if r.limited() {
+		return nil
+	}
 	a, err := translate.AmendList(r.before, r.after, home.ExternalIDs, then)
 	if err != nil || a == nil || !r.change(m, home, a) {
 		return nil
 	}
 	return r
+}
+
+// limited tells whether the VPC's offering bounds the rules of all its lists.
+func (r *rulesEdit) limited() bool {
+	vpc := r.world.resources[vpcResource(r.before.Metadata.VPC).ID()]
+	if vpc == nil {
+		return true
+	}
+	offering := r.world.resources[model.ID{Kind: model.KindVPCOffering, Name: vpc.Spec.(*model.VPCSpec).Offering}]
+	return offering != nil && offering.Spec.(*model.VPCOfferingSpec).Limits.ACLRules != nil
 }
 
 // users are the switches of the tiers that a list guards, and of those that it

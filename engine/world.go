@@ -44,6 +44,7 @@ type world struct {
 	// of them are.
 	mirror *Mirror
 	rules  *translate.Rules // known rows; nil for none
+	others map[string]int   // by VPC: attachments that are not in resources
 }
 
 var ownedTables = [...]string{

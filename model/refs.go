@@ -18,7 +18,13 @@ import (
 //
 // Deletions are not checked: Users says who stands against one.
 func Check(set []*Resource, before func(ID) *Resource, complete func(vpc string) bool) Diagnostics {
-	c := &crossChecker{state: newState(set), before: before, complete: complete, said: make(map[ID]bool)}
+	return CheckPart(set, before, complete, func(string) int { return 0 })
+}
+
+// CheckPart is Check of a set that lacks attachments on which nothing hangs but the
+// limits of offerings: others tells how many a VPC has.
+func CheckPart(set []*Resource, before func(ID) *Resource, complete func(vpc string) bool, others func(vpc string) int) Diagnostics {
+	c := &crossChecker{state: newState(set), before: before, complete: complete, others: others, said: make(map[ID]bool)}
 	c.interfaces = make(map[string]spot, len(set))
 	c.addresses = make(map[addressKey]spot, len(set))
 	c.macs = make(map[macKey]spot, len(set))
@@ -91,7 +97,8 @@ type crossChecker struct {
 	state    *state
 	before   func(ID) *Resource
 	complete func(vpc string) bool
-	said     map[ID]bool // unknown references that were warned of
+	others   func(vpc string) int // attachments that are not in the state
+	said     map[ID]bool          // unknown references that were warned of
 	found    Diagnostics
 
 	interfaces map[string]spot
@@ -281,8 +288,11 @@ func (c *crossChecker) usage(vpc string, kind Kind) (used int, last *Resource) {
 	m := c.state.vpcs[vpc]
 	list := map[Kind][]*Resource{KindTier: m.tiers, KindACL: m.acls, KindAttachment: m.attachments}[kind]
 	used = len(list)
-	if kind == KindACL {
+	switch kind {
+	case KindACL:
 		used = 0
+	case KindAttachment:
+		used += c.others(vpc)
 	}
 	for _, r := range list {
 		if acl, ok := r.Spec.(*ACLSpec); ok {

@@ -69,6 +69,9 @@ const (
 	// NoteAllowed at the same row changes with the allowedAddresses of the VPC's
 	// attachments, and with expectations that are new or changed.
 	NoteAllowed = "ovn-vpc-run:allowed"
+	// NoteLimited at the same row changes with each attachment that comes to a VPC
+	// whose offering limits their number.
+	NoteLimited = "ovn-vpc-run:limited"
 	// NoteFreedPrefix and an address: when the address was freed (Unix seconds).
 	NoteFreedPrefix = "ovn-vpc-run:freed/"
 	// NoteUnconfirmedPrefix, an owner, a slash and a VPC, in NB_Global: the VPC's

@@ -119,9 +119,14 @@ func (b *batch) look(ctx context.Context) (open []int, err error) {
 	return open, err
 }
 
-// lookNarrowly is look in a narrow world; it leaves none where that is not enough.
-// The caller holds the mirror's lock.
+// lookNarrowly is look in a narrow world; it leaves none where that is not enough,
+// as for what a change opens, which hangs on attachments with addresses beside
+// their tier's. The caller holds the mirror's lock.
 func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
+	if b.engine.Openings != nil {
+		b.world = nil
+		return nil, nil
+	}
 	if b.world, err = m.narrow(b.edits); b.world == nil || err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // changes nothing or is refused, and where edits don't ask for haste.
 func (b *batch) hastily(ctx context.Context) *Plan {
 	m := b.engine.Mirror
-	if b.attempt > 0 || m == nil || len(b.edits) == 0 || slices.ContainsFunc(b.edits, func(x Edit) bool { return !x.Hasty }) {
+	if b.attempt > 0 || m == nil || b.engine.Openings != nil || len(b.edits) == 0 || slices.ContainsFunc(b.edits, func(x Edit) bool { return !x.Hasty }) {
 		return nil
 	}
 	p := b.guess(ctx, m)
@@ -101,7 +101,7 @@ func (b *batch) marked() bool {
 // VPC where nothing else can hang on them; nil where that is not enough.
 func (b *batch) rulesAlone(m *Mirror) *Plan {
 	e, x := b.engine, b.edits[0]
-	if e.Openings != nil || e.RepairDamaged || !m.hold(m.synced.Load()) {
+	if e.RepairDamaged || !m.hold(m.synced.Load()) {
 		return nil
 	}
 	r := m.rulesOf(x)

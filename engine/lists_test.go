@@ -9,6 +9,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/reach"
 )
 
 // counting is a store that counts the ports that are read.
@@ -86,4 +87,17 @@ func TestRepairedListIsInForce(t *testing.T) {
 	require.Equal(t, "repair ACL shop/db", r.VPCs[0].Changes[0].String())
 	require.Equal(t, "follow Tier shop/db", r.VPCs[0].Changes[1].String())
 	f.noDrift()
+}
+
+// What an edit of a list opens for addresses that attachments add to their tier's
+// has to be confirmed too, where the edit looks at no attachments by itself.
+func TestAnEditOfAListOpensForAllowedAddresses(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]"))
+	f.mirror()
+	outside, err := reach.ParseOpening("outside -> db tcp 22")
+	require.NoError(t, err)
+	edited, _, err := f.Confirming([]reach.Opening{outside}).Edit(f.ctx, []engine.Edit{put(t, acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}, {number: 20, protocol: tcp, ports: [22], cidrs: [192.0.2.0/24]}"))}, false)
+	require.NoError(t, err)
+	require.ErrorContains(t, edited[0].Err, "app -> db")
 }

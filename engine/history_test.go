@@ -262,7 +262,7 @@ func TestHistoryCostsWhatTheChangeCosts(t *testing.T) {
 	require.NoError(t, err)
 	one := entrySize(p)
 	require.NotZero(t, one)
-	require.Less(t, one, 150)
+	require.Less(t, one, 200)
 	f.apply(rules(100) + acl("shop", "other", ""))
 	p, err = f.PlanDelete(f.ctx, []model.ID{aclID("shop", "web")}, false)
 	require.NoError(t, err)

@@ -312,3 +312,34 @@ func (f *fixture) rowsOfRule(x ruleEdit) map[string]nbdb.Row {
 	}
 	return rows
 }
+
+// A list that an older version has stored with its rules in one text gets each of
+// them a key of its own with the first edit, also of one rule.
+func TestHastyRuleOfAListStoredWhole(t *testing.T) {
+	f := newFixture(t, false)
+	ruled(f)
+	list := aclID("shop", "l0")
+	whole, err := model.MarshalStored(f.get(list).Resource)
+	require.NoError(t, err)
+	group := nbdb.PortGroup{UUID: translate.PortGroupUUID("default", "shop", "l0")}
+	was, is := group, group
+	was.ExternalIDs = map[string]string{translate.KeySpec: f.stored(group.UUID)[translate.KeySpec], translate.KeyRulePrefix + "3": f.stored(group.UUID)[translate.KeyRulePrefix+"3"]}
+	is.ExternalIDs = map[string]string{translate.KeySpec: string(whole)}
+	_, err = f.NB.Commit(f.ctx, nbdb.Diff(nbdb.Fragment{Rows: []nbdb.Row{&was}}, nbdb.Fragment{Rows: []nbdb.Row{&is}}), false)
+	require.NoError(t, err)
+	other := connect(t, f.sandbox, "default")
+	f.mirror()
+	rules := []model.Rule{{Number: 3, Action: model.Allow, Direction: model.Ingress, Protocol: model.ProtoAll}, {Number: 7, Action: model.Deny, Direction: model.Ingress, Protocol: model.ProtoTCP}}
+	require.NoError(t, f.edit(ruleEdit{"l0", 7, &rules[1]}.edit(true))[0].Err)
+	require.Equal(t, rules, other.get(list).Resource.Spec.(*model.ACLSpec).Rules)
+	require.Contains(t, f.stored(group.UUID), translate.KeyRulePrefix+"3")
+	other.noDrift()
+}
+
+// stored are the external_ids of a list's home.
+func (f *fixture) stored(home nbdb.UUID) map[string]string {
+	f.t.Helper()
+	state, err := f.NB.Read(f.ctx, nbdb.Query{Table: nbdb.TablePortGroup})
+	require.NoError(f.t, err)
+	return nbdb.Lookup[*nbdb.PortGroup](state, home).ExternalIDs
+}

@@ -313,6 +313,46 @@ func (f *fixture) rowsOfRule(x ruleEdit) map[string]nbdb.Row {
 	return rows
 }
 
+// A retry knows that a rule has been added or removed, of which the answer was lost.
+func TestHastyRulesOfUnknownOutcome(t *testing.T) {
+	f := newFixture(t, false)
+	ruled(f)
+	slow := connect(t, f.sandbox, "default")
+	slow.mirror()
+	way := sever(t, f)
+	slow.NB = way
+	list := aclID("shop", "l0")
+	appended := engine.Edit{ID: list, Hasty: true, Rules: true, Change: func(now *model.Resource) (*model.Resource, error) {
+		rules := now.Spec.(*model.ACLSpec).Rules
+		last := rules[len(rules)-1]
+		last.Number++
+		return ruleEdit{"l0", last.Number, &last}.edit(true).Change(now)
+	}}
+	for _, lost := range []string{"request", "answer"} {
+		for _, c := range []struct {
+			edit engine.Edit
+			want []int
+		}{{appended, []int{3, 4}}, {appended, []int{3, 4, 5}}, {ruleEdit{list: "l0", number: 4}.edit(true), []int{3, 5}}, {ruleEdit{list: "l0", number: 5}.edit(true), []int{3}}} {
+			require.Eventually(t, func() bool { return slow.Mirror.Current(f.ctx) }, time.Minute, time.Millisecond)
+			require.True(t, engine.RulesAlone(slow.Engine, c.edit))
+			slow.history("shop") // is connected again
+			way.armed = []string{lost}
+			edited := slow.edit(c.edit)
+			require.NoError(t, edited[0].Err, lost)
+			require.True(t, edited[0].Existed)
+			require.Equal(t, f.get(list), edited[0].Object)
+			require.Equal(t, engine.Change, edited[0].Result.VPCs[0].Changes[0].Action)
+			require.Equal(t, 1, edited[0].Result.VPCs[0].Landed)
+			numbers := []int{}
+			for _, rule := range f.get(list).Resource.Spec.(*model.ACLSpec).Rules {
+				numbers = append(numbers, rule.Number)
+			}
+			require.Equal(t, c.want, numbers, lost)
+		}
+	}
+	f.noDrift()
+}
+
 // A list that an older version has stored with its rules in one text gets each of
 // them a key of its own with the first edit, also of one rule.
 func TestHastyRuleOfAListStoredWhole(t *testing.T) {

@@ -359,27 +359,50 @@ func TestHastyRuleOfAListStoredWhole(t *testing.T) {
 	f := newFixture(t, false)
 	ruled(f)
 	list := aclID("shop", "l0")
-	whole, err := model.MarshalStored(f.get(list).Resource)
-	require.NoError(t, err)
-	group := nbdb.PortGroup{UUID: translate.PortGroupUUID("default", "shop", "l0")}
-	was, is := group, group
-	was.ExternalIDs = map[string]string{translate.KeySpec: f.stored(group.UUID)[translate.KeySpec], translate.KeyRulePrefix + "3": f.stored(group.UUID)[translate.KeyRulePrefix+"3"]}
-	is.ExternalIDs = map[string]string{translate.KeySpec: string(whole)}
-	_, err = f.NB.Commit(f.ctx, nbdb.Diff(nbdb.Fragment{Rows: []nbdb.Row{&was}}, nbdb.Fragment{Rows: []nbdb.Row{&is}}), false)
-	require.NoError(t, err)
+	f.storeWhole()
 	other := connect(t, f.sandbox, "default")
 	f.mirror()
 	rules := []model.Rule{{Number: 3, Action: model.Allow, Direction: model.Ingress, Protocol: model.ProtoAll}, {Number: 7, Action: model.Deny, Direction: model.Ingress, Protocol: model.ProtoTCP}}
 	require.NoError(t, f.edit(ruleEdit{"l0", 7, &rules[1]}.edit(true))[0].Err)
 	require.Equal(t, rules, other.get(list).Resource.Spec.(*model.ACLSpec).Rules)
-	require.Contains(t, f.stored(group.UUID), translate.KeyRulePrefix+"3")
+	require.Contains(t, f.stored(), translate.KeyRulePrefix+"3")
 	other.noDrift()
 }
 
-// stored are the external_ids of a list's home.
-func (f *fixture) stored(home nbdb.UUID) map[string]string {
+// In such a list a key of a rule that somebody adds by hand says nothing.
+func TestMirrorOfAListStoredWhole(t *testing.T) {
+	f := newFixture(t, false)
+	ruled(f)
+	f.storeWhole()
+	f.mirror()
+	f.nbctl("set", "Port_Group", "ovnvpc.shop.l0", `external_ids:"ovn-vpc:rule/9"="{\"number\":9,\"action\":\"allow\",\"direction\":\"ingress\",\"protocol\":\"all\"}"`)
+	require.Contains(t, f.stored(), translate.KeyRulePrefix+"9")
+	mirrored, fresh, err := engine.Worlds(f.ctx, f.Engine)
+	require.NoError(t, err)
+	require.Equal(t, fresh, mirrored)
+}
+
+// storeWhole stores l0 as an older version has.
+func (f *fixture) storeWhole() {
+	f.t.Helper()
+	whole, err := model.MarshalStored(f.get(aclID("shop", "l0")).Resource)
+	require.NoError(f.t, err)
+	was := nbdb.PortGroup{UUID: translate.PortGroupUUID("default", "shop", "l0"), ExternalIDs: map[string]string{}}
+	for key, value := range f.stored() {
+		if key == translate.KeySpec || strings.HasPrefix(key, translate.KeyRulePrefix) {
+			was.ExternalIDs[key] = value
+		}
+	}
+	is := was
+	is.ExternalIDs = map[string]string{translate.KeySpec: string(whole)}
+	_, err = f.NB.Commit(f.ctx, nbdb.Diff(nbdb.Fragment{Rows: []nbdb.Row{&was}}, nbdb.Fragment{Rows: []nbdb.Row{&is}}), false)
+	require.NoError(f.t, err)
+}
+
+// stored are the external_ids of l0's home.
+func (f *fixture) stored() map[string]string {
 	f.t.Helper()
 	state, err := f.NB.Read(f.ctx, nbdb.Query{Table: nbdb.TablePortGroup})
 	require.NoError(f.t, err)
-	return nbdb.Lookup[*nbdb.PortGroup](state, home).ExternalIDs
+	return nbdb.Lookup[*nbdb.PortGroup](state, translate.PortGroupUUID("default", "shop", "l0")).ExternalIDs
 }

@@ -66,6 +66,8 @@ func ctx(t *testing.T) context.Context {
 
 var nic = model.ID{Kind: model.KindAttachment, VPC: "shop", Name: "web-1"}
 
+var webList = model.ID{Kind: model.KindACL, VPC: "shop", Name: "web"}
+
 func attachment() *model.Resource {
 	spec := model.NewSpec(model.KindAttachment).(*model.AttachmentSpec)
 	spec.Tier = "web"
@@ -110,6 +112,18 @@ func calls() map[string]struct {
 		"create with key": {true, create(CreateOptions{IdempotencyKey: "k"})},
 		"patch": {false, func(ctx context.Context, c *Client) error {
 			_, err := c.Patch(ctx, nic, map[string]any{}, WriteOptions{})
+			return err
+		}},
+		"add rule": {false, func(ctx context.Context, c *Client) error {
+			_, err := c.AddRule(ctx, webList, model.Rule{}, engine.WaitNone)
+			return err
+		}},
+		"put rule": {true, func(ctx context.Context, c *Client) error {
+			_, err := c.PutRule(ctx, webList, model.Rule{Number: 7}, engine.WaitNone)
+			return err
+		}},
+		"delete rule": {true, func(ctx context.Context, c *Client) error {
+			_, err := c.DeleteRule(ctx, webList, 7, engine.WaitNone)
 			return err
 		}},
 		"apply": {false, func(ctx context.Context, c *Client) error {

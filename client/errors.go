@@ -85,8 +85,10 @@ func failure(a *answer) error {
 	case slug == "conflict":
 		return conflict
 	case slug == "not-found":
-		if id, ok := model.ParseID(strings.TrimSuffix(p.Detail, " not found")); ok {
-			return &engine.NotFoundError{ID: id}
+		if name, whole := strings.CutSuffix(p.Detail, " not found"); whole {
+			if id, ok := model.ParseID(name); ok {
+				return &engine.NotFoundError{ID: id}
+			}
 		}
 	}
 	e := &Error{Status: a.status, Title: p.Title, Detail: p.Detail, RequestID: a.header.Get("X-Request-Id")}

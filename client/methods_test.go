@@ -79,6 +79,43 @@ func TestOneResource(t *testing.T) {
 	}
 }
 
+func TestOneRule(t *testing.T) {
+	const body = `{"number":7,"action":"deny","direction":"egress","protocol":"tcp","ports":[22,"80-90"],"pending":{"for":"sb","target":7,"reached":5}}`
+	c, last := record(t, Options{OverrideExpectations: true}, http.StatusAccepted, body)
+	rule := model.Rule{Action: model.Deny, Direction: model.Egress, Protocol: model.ProtoTCP, Ports: []model.PortRange{{First: 22, Last: 22}, {First: 80, Last: 90}}}
+	const sent = `"action":"deny","direction":"egress","protocol":"tcp","ports":[22,"80-90"]}`
+	got, err := c.AddRule(ctx(t), webList, rule, engine.WaitSB)
+	require.NoError(t, err)
+	require.Equal(t, "POST /v1/vpcs/shop/acls/web/rules", last.Method+" "+last.URL.Path)
+	require.JSONEq(t, "{"+sent, last.body)
+	require.Equal(t, "sb", last.URL.Query().Get("wait"))
+	require.Equal(t, "true", last.URL.Query().Get("overrideExpectations"))
+	require.Equal(t, &engine.Pending{For: engine.WaitSB, Target: 7, Reached: 5}, got.Pending)
+	require.False(t, got.Created)
+	rule.Number = 7
+	require.Equal(t, rule, got.Rule)
+
+	_, err = c.PutRule(ctx(t), webList, rule, engine.WaitNone)
+	require.NoError(t, err)
+	require.Equal(t, "PUT /v1/vpcs/shop/acls/web/rules/7?overrideExpectations=true", last.Method+" "+last.RequestURI)
+	require.JSONEq(t, `{"number":7,`+sent, last.body)
+	c, last = record(t, Options{OverrideExpectations: true}, http.StatusOK, `{"vpcs":[]}`)
+	_, err = c.DeleteRule(ctx(t), webList, 7, engine.WaitNone)
+	require.NoError(t, err)
+	require.Equal(t, "DELETE /v1/vpcs/shop/acls/web/rules/7?overrideExpectations=true", last.Method+" "+last.RequestURI)
+
+	last.Request = nil
+	for _, id := range []model.ID{nic, {}, {Kind: model.KindACL, Name: "web"}, {Kind: model.KindACL, VPC: "shop"}} {
+		_, err = c.AddRule(ctx(t), id, rule, engine.WaitNone)
+		require.Error(t, err)
+		_, err = c.PutRule(ctx(t), id, rule, engine.WaitNone)
+		require.Error(t, err)
+		_, err = c.DeleteRule(ctx(t), id, 7, engine.WaitNone)
+		require.Error(t, err)
+	}
+	require.Nil(t, last.Request)
+}
+
 // A server behind a path of a proxy.
 func TestPathBefore(t *testing.T) {
 	c, last := record(t, Options{}, http.StatusOK, nicBody)

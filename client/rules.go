@@ -32,7 +32,7 @@ func (c *Client) PutRule(ctx context.Context, list model.ID, rule model.Rule, wa
 }
 
 // DeleteRule removes the rule of a number. It is sent again where its answer is
-// lost: then *engine.NotFoundError may mean that the first call has removed it.
+// lost: then an *Error of status 404 may mean that the first call has removed it.
 func (c *Client) DeleteRule(ctx context.Context, list model.ID, number int, wait engine.Wait) (*engine.Result, error) {
 	path, err := rulesPath(list)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -43,10 +44,16 @@ func (f *fixture) client() *client.Client { return f.clientWith(client.Options{}
 
 func (f *fixture) clientWith(o client.Options) *client.Client {
 	f.t.Helper()
+	return f.clientThrough(o, func(s http.Handler) http.Handler { return s })
+}
+
+// clientThrough is one that something stands before the server of.
+func (f *fixture) clientThrough(o client.Options, proxy func(http.Handler) http.Handler) *client.Client {
+	f.t.Helper()
 	s, err := server.New(server.Options{Engine: f.engine, Insecure: true, Metrics: prometheus.NewRegistry(),
 		Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Now: time.Now, Rand: rand.Uint64})
 	require.NoError(f.t, err)
-	web := httptest.NewServer(s)
+	web := httptest.NewServer(proxy(s))
 	f.t.Cleanup(web.Close)
 	o.URL, o.Manager = web.URL, "robot"
 	c, err := client.New(o)

@@ -38,3 +38,10 @@ func summary(w *world) any {
 	return map[string]any{"resources": w.resources, "digests": w.digests, "rows": rows, "edges": edges, "stored": w.stored,
 		"edited": w.edited, "copies": w.copies, "strays": byID(w.strays), "lost": w.lost, "unread": len(w.unread), "datapaths": w.datapaths}
 }
+
+// RulesAlone tells whether an edit of rules is planned from what these come to.
+func RulesAlone(e *Engine, x Edit) bool {
+	e.Mirror.mu.RLock()
+	defer e.Mirror.mu.RUnlock()
+	return e.Mirror.rulesOf(x) != nil
+}

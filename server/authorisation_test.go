@@ -127,6 +127,14 @@ func TestAuthorisation(t *testing.T) {
 		table["PATCH /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", `{}`, editors}}
 		table["DELETE /v1/vpcs/{vpc}/"+word+"/{name}"] = []expectation{{"", "", editors}}
 	}
+	const rules = " /v1/vpcs/{vpc}/acls/{name}/rules"
+	for _, operation := range []string{"GET" + rules, "GET" + rules + "/{number}"} {
+		table[operation] = []expectation{{"", "", viewers}}
+	}
+	for _, operation := range []string{"POST" + rules, "PUT" + rules + "/{number}"} {
+		table[operation] = []expectation{{"", `{}`, editors}}
+	}
+	table["DELETE"+rules+"/{number}"] = []expectation{{"", "", editors}}
 	f, tokens := restricted(t, principals...)
 	var doc struct{ Paths map[string]map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(f.call("GET", "/openapi.json", "").text), &doc))

@@ -69,7 +69,7 @@ func listID(c *exchange) model.ID {
 func ruleNumber(c *exchange) (int, error) {
 	text := c.path("number")
 	number, err := strconv.Atoi(text)
-	if err != nil || strconv.Itoa(number) != text || number < 1 {
+	if err != nil || strconv.Itoa(number) != text || number < 1 || number > math.MaxInt32 {
 		return 0, newProblem(slugNotFound, "%q is no number of a rule", text)
 	}
 	return number, nil

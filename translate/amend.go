@@ -19,7 +19,7 @@ type Amendment struct {
 // home before. It costs what differs, and a look at each rule.
 func AmendList(before, after *model.Resource, stored map[string]string, c Context) (*Amendment, error) {
 	was, is := before.Spec.(*model.ACLSpec), after.Spec.(*model.ACLSpec)
-	if was.Defaults != is.Defaults || was.Stateless != is.Stateless || before.Manager != after.Manager ||
+	if !InParts(stored) || was.Defaults != is.Defaults || was.Stateless != is.Stateless || before.Manager != after.Manager ||
 		!maps.Equal(before.Metadata.Labels, after.Metadata.Labels) || rankedWhole(was.Rules) != rankedWhole(is.Rules) {
 		return nil, nil
 	}

@@ -13,11 +13,15 @@ import (
 // own, so that to change one costs one. No string holds these quotes.
 const noRules = `"spec":{"rules":[]`
 
+// InParts tells whether a list is stored with a key for each rule. Older versions
+// stored it in one text.
+func InParts(ids map[string]string) bool { return strings.Contains(ids[KeySpec], noRules) }
+
 // StoredSpec is what a principal row stores of its resource, as
 // model.MarshalStored has written it.
 func StoredSpec(ids map[string]string) string {
 	spec := ids[KeySpec]
-	if !strings.Contains(spec, noRules) {
+	if !InParts(ids) {
 		return spec
 	}
 	type rule struct {

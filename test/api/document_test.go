@@ -54,6 +54,9 @@ type operation struct {
 
 func (op *operation) name() string { return op.method + " " + op.path }
 
+// rules tells whether an operation is about the rules of a list.
+func (op *operation) rules() bool { return strings.Contains(op.path, "/rules") }
+
 // schema is what generating a value needs.
 type schema struct {
 	Ref        string `json:"$ref"`

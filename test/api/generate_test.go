@@ -148,7 +148,7 @@ func (g *generator) base() *request {
 		}
 		add("VPC", map[string]any{"name": vpc}, map[string]any{"cidrs": []string{"10.10.0.0/16", "fd00:10::/48"}})
 		for _, name := range names("ACL")[:2] {
-			add("ACL", map[string]any{"vpc": vpc, "name": name}, map[string]any{"defaults": map[string]any{"ingress": "allow"}})
+			add("ACL", map[string]any{"vpc": vpc, "name": name}, map[string]any{"defaults": map[string]any{"ingress": "allow"}, "rules": []any{map[string]any{"number": 2}, map[string]any{"number": 20}}})
 		}
 		for i, name := range names("Tier")[:2] {
 			add("Tier", map[string]any{"vpc": vpc, "name": name}, map[string]any{"cidrs": words()["TierSpec.cidrs"][i : i+1]})
@@ -172,13 +172,16 @@ func (g *generator) provisional(vpc string) *request {
 // valid is a request as the document wants it.
 func (g *generator) valid(op *operation) *request {
 	r := &request{op: op, method: op.method, header: http.Header{}}
-	kind := g.doc.kind(op)
+	kind, named := g.doc.kind(op), g.doc.kind(op)
+	if op.rules() {
+		named = "ACL"
+	}
 	id := map[string]string{}
 	var parts []string
 	for part := range strings.SplitSeq(op.path, "/") {
 		if field, ok := strings.CutPrefix(part, "{"); ok {
 			field = strings.TrimSuffix(field, "}")
-			of := map[string]string{"vpc": "VPC", "tier": "Tier", "name": kind}[field]
+			of := map[string]string{"vpc": "VPC", "tier": "Tier", "name": named}[field]
 			if part = one(g, "1", "2", "3", "20"); field != "number" {
 				part = one(g, names(of)...)
 			}
@@ -263,6 +266,9 @@ func (g *generator) fill(r *request, kind string, id map[string]string) {
 		}
 	default:
 		body = g.value(s, "", "")
+		if rule, ok := body.(map[string]any); ok && r.op.rules() && (r.method == http.MethodPut || g.chance(50)) && g.chance(90) {
+			delete(rule, "number") // the path's, or the next
+		}
 	}
 	r.body = encode(media, body)
 }

@@ -29,11 +29,7 @@ func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
 	if len(b.edits) == 1 && b.edits[0].Rules {
 		return b.rulesAlone(m)
 	}
-	if !m.hold(m.synced.Load()) {
-		return nil
-	}
 	open, err := b.lookHastily(m)
-	m.mu.RUnlock()
 	if err != nil || b.world == nil || b.marked() {
 		return nil
 	}
@@ -49,8 +45,12 @@ func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
 }
 
 // lookHastily is lookNarrowly where all edits are of attachments that hang on
-// nothing but their tiers: the world has no others. The caller holds the lock.
+// nothing but their tiers: the world has no others.
 func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
+	if b.world = nil; !m.hold(m.synced.Load()) {
+		return nil, nil
+	}
+	defer m.mu.RUnlock()
 	s := scope{vpcs: []string{vpcOf(b.edits[0].ID)}, attachments: map[string]bool{}}
 	n := m.networks[s.vpcs[0]]
 	if n == nil || !n.intact() || m.expects(s.vpcs[0], n) {
@@ -101,11 +101,10 @@ func (b *batch) marked() bool {
 // VPC where nothing else can hang on them; nil where that is not enough.
 func (b *batch) rulesAlone(m *Mirror) *Plan {
 	e, x := b.engine, b.edits[0]
-	if e.RepairDamaged || !m.hold(m.synced.Load()) {
+	if e.RepairDamaged {
 		return nil
 	}
 	r := m.rulesOf(x)
-	m.mu.RUnlock()
 	if r == nil || r.world.unconfirmed(x.ID.VPC) != nil {
 		return nil
 	}

@@ -21,8 +21,12 @@ type rulesEdit struct {
 }
 
 // rulesOf asks an edit of rules, and finds out what these come to; nil where more
-// may change, or their rows are not as they should be. The caller holds the lock.
+// may change, or their rows are not as they should be.
 func (m *Mirror) rulesOf(x Edit) *rulesEdit {
+	if !m.hold(m.synced.Load()) {
+		return nil
+	}
+	defer m.mu.RUnlock()
 	vpc := x.ID.VPC
 	n := m.networks[vpc]
 	if n == nil || !n.intact() || m.expects(vpc, n) {
@@ -87,7 +91,9 @@ func (m *Mirror) users(n *network, list model.ID, states ...*model.Resource) map
 				if spec == nil {
 					return nil
 				}
-				guarded[sw] = guarded[sw]
+				if !guarded[sw] {
+					guarded[sw] = false
+				}
 			}
 		}
 	}
@@ -129,6 +135,7 @@ func (r *rulesEdit) look(m *Mirror, home *nbdb.PortGroup, tiers map[*nbdb.Logica
 	put := wish{put: []*model.Resource{r.after}, through: ThroughEdit}
 	r.desire = &desire{world: r.world, resources: maps.Clone(r.world.resources), input: put.put, wish: put}
 	r.desire.resources[id] = r.after
+	r.desire.now = r.world.context(r.world.resources)
 	r.desire.index.lists = map[nbdb.UUID]bool{def: true}
 	for sw, uses := range tiers {
 		if uses {
@@ -201,7 +208,7 @@ func (s stored) amended(now nbdb.Row, d nbdb.Difference) *stored {
 		return nil
 	}
 	was, ok := s.resource.Spec.(*model.ACLSpec)
-	if !ok || len(d.IDs()) > maxAmended {
+	if !ok || len(d.IDs()) > maxAmended || !translate.InParts(now.IDs()) {
 		return nil
 	}
 	ids, rules := now.IDs(), slices.Clone(was.Rules)

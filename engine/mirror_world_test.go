@@ -40,8 +40,4 @@ func summary(w *world) any {
 }
 
 // RulesAlone tells whether an edit of rules is planned from what these come to.
-func RulesAlone(e *Engine, x Edit) bool {
-	e.Mirror.mu.RLock()
-	defer e.Mirror.mu.RUnlock()
-	return e.Mirror.rulesOf(x) != nil
-}
+func RulesAlone(e *Engine, x Edit) bool { return e.Mirror.rulesOf(x) != nil }

@@ -143,9 +143,12 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	rule := *given
+	rule := model.Rule{}
 	_, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
-		if rule.Number = given.Number; rule.Number == 0 {
+		if at, there := ruleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
+			return newProblem(slugExists, "%s has such a rule %d by now", listID(c), rule.Number)
+		}
+		if rule = *given; rule.Number == 0 {
 			if rule.Number = 1; len(spec.Rules) > 0 {
 				rule.Number = spec.Rules[len(spec.Rules)-1].Number + 1
 			}

@@ -238,7 +238,8 @@ func TestTransactIsCalledOnce(t *testing.T) {
 			continue
 		}
 		inspect(s, func(call *ast.CallExpr) {
-			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "ask" && s.room == "nbdb" {
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Transact" {
+				require.Equal(t, "nbdb", s.room, s.at(call))
 				asked = append(asked, s.at(call))
 			}
 			for _, arg := range call.Args {

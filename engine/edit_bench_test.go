@@ -107,7 +107,7 @@ func BenchmarkEditRules(b *testing.B) {
 	}
 }
 
-// BenchmarkEditAttachment makes an attachment in a large tier, or removes it.
+// BenchmarkEditAttachment makes an attachment, or removes it.
 func BenchmarkEditAttachment(b *testing.B) {
 	e := followed(b, 20, 100, 1000)
 	set, ds := model.Load(model.Input{Name: "spec.yaml", Data: []byte(att("shop", "more", "t-0"))})

@@ -187,7 +187,9 @@ func TestFollowTheLeader(t *testing.T) {
 	for _, s := range servers {
 		remotes = append(remotes, s.remote())
 	}
-	c := dial(t, Options{Remotes: strings.Join(remotes, ",")})
+	c, err := New(Options{Remotes: strings.Join(remotes, ",")})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
 	c.patience = 2 * time.Minute // here the servers have to tell
 	persist(t, c, counting(1))
 	query := Query{Table: TableLogicalSwitch}

@@ -15,7 +15,7 @@ import (
 func (e *Engine) ReadAhead(ctx context.Context, like []*model.Resource) (answered <-chan struct{}) {
 	s := e.scopeOf(wish{put: like})
 	s.noStatus = true
-	queries := e.queries(s, everyName())
+	queries := e.queries(s, everyName(false))
 	a := &ahead{Store: e.NB, queries: queries, done: make(chan struct{})}
 	e.NB = a
 	go func() {

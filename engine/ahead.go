@@ -11,17 +11,18 @@ import (
 
 // ReadAhead begins to read what plans of many resources of the same VPCs need,
 // while who wants them made still finds out which. If they need just that, it is
-// what they are made from.
-func (e *Engine) ReadAhead(ctx context.Context, like []*model.Resource) {
+// what they are made from. What it returns is closed when the database has answered.
+func (e *Engine) ReadAhead(ctx context.Context, like []*model.Resource) (answered <-chan struct{}) {
 	s := e.scopeOf(wish{put: like})
 	s.noStatus = true
-	queries := e.queries(s, everyName())
+	queries := e.queries(s, everyName(false))
 	a := &ahead{Store: e.NB, queries: queries, done: make(chan struct{})}
 	e.NB = a
 	go func() {
 		defer close(a.done)
 		a.state, a.err = a.Store.Read(ctx, queries...)
 	}()
+	return a.done
 }
 
 // ahead is a store of which something has been read ahead, for its first reader.

@@ -66,7 +66,7 @@ func (w *world) places(c *change) []string {
 		return out
 	}
 	if c.before == nil {
-		return append(out, portName(c.id))
+		return append(out, defaultPortName(c.id))
 	}
 	spec := c.before.Spec.(*model.AttachmentSpec)
 	return append(out, string(translate.PortUUID(w.owner, c.id.VPC, spec.Addresses[0])), spec.InterfaceID)
@@ -81,7 +81,7 @@ func (w *world) damaged(id model.ID) *unreadable {
 	}
 	for _, u := range w.unread {
 		port, ok := u.row.(*nbdb.LogicalSwitchPort)
-		if u.id == id || ok && u.id == (model.ID{}) && id.Kind == model.KindAttachment && port.Name == portName(id) {
+		if u.id == id || ok && u.id == (model.ID{}) && id.Kind == model.KindAttachment && port.Name == defaultPortName(id) {
 			u.id = id
 			return &u
 		}
@@ -101,8 +101,8 @@ func (w *world) allDamaged() []*model.Resource {
 	return inOrder(out)
 }
 
-// portName is the name of an attachment's port where its spec gives none.
-func portName(id model.ID) string { return id.VPC + "/" + id.Name }
+// defaultPortName is the name of an attachment's port where its spec gives none.
+func defaultPortName(id model.ID) string { return id.VPC + "/" + id.Name }
 
 // spot is what a plan changes of it.
 type spot struct {

@@ -39,6 +39,7 @@ type desire struct {
 	world     *world
 	resources map[model.ID]*model.Resource // all of the scope, as it is to be
 	input     []*model.Resource            // those of the wish, as they are to be
+	haves     []nbdb.Fragment              // as put, the first of the input, stands in the database
 	removed   []*model.Resource            // as they are stored
 	found     model.Diagnostics
 	now       translate.Context // of what is stored
@@ -60,7 +61,8 @@ func (w *world) before(id model.ID) *model.Resource {
 }
 
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
-	d := &desire{world: w, resources: maps.Clone(w.resources), wish: wish}
+	d := &desire{world: w, resources: maps.Clone(w.resources), wish: wish, haves: make([]nbdb.Fragment, len(wish.put))}
+	finish := begin(len(d.haves), func(i int) { d.haves[i] = w.have(wish.put[i].ID()) })
 	for _, r := range wish.put {
 		put := asInput(r)
 		put.Manager = cmp.Or(put.Manager, e.Manager) // one that was there before has its own
@@ -80,6 +82,7 @@ func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	w.mentionLost(d.found, func(id model.ID) bool {
 		return d.resources[id] != nil || slices.ContainsFunc(d.removed, func(r *model.Resource) bool { return r.ID() == id })
 	})
+	finish()
 	return d
 }
 

@@ -297,7 +297,14 @@ func (d *desire) touched() (map[string][]*change, error) {
 	}
 	wished := slices.Concat(d.input, d.removed)
 	changes, errs := make([]*change, len(wished)), make([]error, len(wished))
-	sideBySide(len(wished), func(i int) { changes[i], errs[i] = d.changeOf(wished[i].ID(), then) })
+	haves := append(d.haves, make([]nbdb.Fragment, len(wished)-len(d.haves))...)
+	sideBySide(len(wished), func(i int) {
+		id := wished[i].ID()
+		if i >= len(d.haves) {
+			haves[i] = w.have(id)
+		}
+		changes[i], errs[i] = d.changeOf(id, haves[i], then)
+	})
 	for i, c := range changes {
 		if errs[i] != nil {
 			return nil, errs[i]
@@ -317,7 +324,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 				continue
 			}
 		}
-		c, err := d.changeOf(r.ID(), then)
+		c, err := d.changeOf(r.ID(), w.have(r.ID()), then)
 		if err != nil {
 			return nil, err
 		}
@@ -360,9 +367,9 @@ func (m moved) concerns(r *model.Resource) bool {
 }
 
 // changeOf is a resource with its rows as they are and as they are to be.
-func (d *desire) changeOf(id model.ID, then translate.Context) (*change, error) {
+func (d *desire) changeOf(id model.ID, have nbdb.Fragment, then translate.Context) (*change, error) {
 	w := d.world
-	c := &change{id: id, before: w.resources[id], after: d.resources[id], have: w.have(id)}
+	c := &change{id: id, before: w.resources[id], after: d.resources[id], have: have}
 	if c.after == nil {
 		c.before = w.before(id)
 	} else {

@@ -45,13 +45,43 @@ func (w *world) expects() bool {
 }
 
 // readFresh reads the scope from the database itself. Of attachments it reads all
-// or none.
+// or none. The names of all ports are read where some of those that are asked for
+// have none yet: a name belongs to one port.
 func (e *Engine) readFresh(ctx context.Context, s scope) (*world, error) {
-	state, err := e.NB.Read(ctx, e.queries(s, nameQueries(s.puts))...)
+	names := nameQueries(s.puts)
+	all := len(names) > 0 && names[len(names)-1].Table == nbdb.TableLogicalSwitchPort && names[len(names)-1].Where == nil
+	if all {
+		names = everyName(false)
+	}
+	state, err := e.NB.Read(ctx, e.queries(s, names)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the northbound database: %w", err)
 	}
-	return newWorld(e.Owner, s, state, readStored)
+	w, err := newWorld(e.Owner, s, state, readStored)
+	if err != nil || !all || !slices.ContainsFunc(s.puts, w.unnamed) {
+		return w, err
+	}
+	return w, e.addNames(ctx, w, e.elsewhere(s, everyName(true)))
+}
+
+// unnamed tells whether a resource lacks the port that is to have its name.
+func (w *world) unnamed(r *model.Resource) bool {
+	name := portName(r)
+	return name != "" && !slices.ContainsFunc(w.rows[r.ID()], func(row nbdb.Row) bool {
+		port, ok := row.(*nbdb.LogicalSwitchPort)
+		return ok && port.Name == name
+	})
+}
+
+// portName is the name of the switch port that a resource brings, "" if none.
+func portName(r *model.Resource) string {
+	switch spec := r.Spec.(type) {
+	case *model.AttachmentSpec:
+		return spec.InterfaceID
+	case *model.TierSpec:
+		return translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name)
+	}
+	return ""
 }
 
 // queries are what has to be read of a scope, beside what finds out about names.
@@ -90,31 +120,29 @@ func nameQueries(puts []*model.Resource) []nbdb.Query {
 	if len(puts) == 0 {
 		return nil
 	}
-	all := everyName()
-	queries, names := all[:len(all)-1], all[0].Columns
-	var ports []string
+	all := everyName(true)
+	queries, names := everyName(false), all[0].Columns
 	for _, r := range puts {
-		switch spec := r.Spec.(type) {
-		case *model.AttachmentSpec:
-			ports = append(ports, spec.InterfaceID)
-		case *model.TierSpec:
-			ports = append(ports, translate.SwitchRouterPortName(r.Metadata.VPC, r.Metadata.Name))
+		n := portName(r)
+		if n == "" {
+			continue
 		}
-	}
-	if len(ports) > manyNames {
-		return all
-	}
-	for _, n := range ports {
-		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}})
+		if queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names, Where: map[string]any{"name": n}}); len(queries) > manyNames+len(all)-1 {
+			return all
+		}
 	}
 	return queries
 }
 
-// everyName are the queries for more names than are asked for one by one.
-func everyName() []nbdb.Query {
+// everyName are the queries for more names than are asked for one by one, those of
+// switch ports among them or not.
+func everyName(ports bool) []nbdb.Query {
 	names := []string{"_uuid", "name"}
-	return []nbdb.Query{{Table: nbdb.TableLogicalRouterPort, Columns: names}, {Table: nbdb.TablePortGroup, Columns: names},
-		{Table: nbdb.TableLogicalSwitchPort, Columns: names}}
+	queries := []nbdb.Query{{Table: nbdb.TableLogicalRouterPort, Columns: names}, {Table: nbdb.TablePortGroup, Columns: names}}
+	if ports {
+		queries = append(queries, nbdb.Query{Table: nbdb.TableLogicalSwitchPort, Columns: names})
+	}
+	return queries
 }
 
 // elsewhere cuts queries for the names of all ports down to the ports that are
@@ -142,7 +170,11 @@ func (e *Engine) readNames(ctx context.Context, w *world, puts []*model.Resource
 	if len(puts) == 0 {
 		return nil
 	}
-	state, err := e.NB.Read(ctx, nameQueries(puts)...)
+	return e.addNames(ctx, w, nameQueries(puts))
+}
+
+func (e *Engine) addNames(ctx context.Context, w *world, queries []nbdb.Query) error {
+	state, err := e.NB.Read(ctx, queries...)
 	if err != nil {
 		return fmt.Errorf("reading names: %w", err)
 	}

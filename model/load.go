@@ -45,6 +45,7 @@ type loader struct {
 	set   *Set
 	found Diagnostics
 	types map[reflect.Type][]property
+	idle  <-chan struct{} // closed when all processors may be used
 }
 
 func newLoader() *loader {
@@ -63,7 +64,16 @@ func (l *loader) full() bool { return len(l.found) >= maxFaults }
 // reports all faults, sorted by place; with an error among them the Set is
 // good for further checks (Check) only.
 func Load(inputs ...Input) (*Set, Diagnostics) {
+	idle := make(chan struct{})
+	close(idle)
+	return LoadBeside(idle, inputs...)
+}
+
+// LoadBeside is Load, but leaves one of several processors alone until idle is
+// closed.
+func LoadBeside(idle <-chan struct{}, inputs ...Input) (*Set, Diagnostics) {
 	l := newLoader()
+	l.idle = idle
 	for _, input := range inputs {
 		l.input(input)
 	}
@@ -84,7 +94,7 @@ func (l *loader) input(input Input) {
 		if l.full() {
 			return
 		}
-		for _, parsed := range parseAll(input.Name, parts) {
+		for _, parsed := range parseAll(input.Name, parts, l.idle) {
 			if l.full() {
 				return
 			}

@@ -375,3 +375,26 @@ func TestByteOrderMarks(t *testing.T) {
 	require.Equal(t, []int{16, 16}, []int{found[0].Line, found[1].Line})
 	require.Equal(t, []int{1, 7}, []int{found[0].Column, found[1].Column})
 }
+
+// With a processor left alone, to the end or until it is idle, the same is read.
+func TestLoadBeside(t *testing.T) {
+	var text strings.Builder
+	for i := range 3000 {
+		kind := "Attachment"
+		if i%7 == 0 {
+			kind = "Attachmint"
+		}
+		fmt.Fprintf(&text, "---\napiVersion: ovn-vpc/v1\nkind: %s\nmetadata: {name: a-%d, vpc: shop}\nspec: {tier: web}\n", kind, i)
+	}
+	input := model.Input{Name: "many.yaml", Data: []byte(text.String())}
+	want, faults := model.Load(input)
+	require.Len(t, faults, 429)
+	require.Len(t, want.Resources, 3000-429)
+	soon := make(chan struct{})
+	go close(soon)
+	for _, idle := range []chan struct{}{soon, make(chan struct{}), nil} {
+		got, found := model.LoadBeside(idle, input)
+		require.Equal(t, faults, found)
+		require.Equal(t, len(want.Resources), len(got.Resources))
+	}
+}

@@ -112,18 +112,30 @@ type parsedPart struct {
 // takes about as long as a small document.
 const parsedAtOnce = 32
 
-// parseAll parses parts side by side, as many as there are processors.
-func parseAll(file string, parts []part) []parsedPart {
+// parseAll parses parts side by side, as many as there are processors, of which one
+// is left alone until idle is closed.
+func parseAll(file string, parts []part, idle <-chan struct{}) []parsedPart {
 	runs := slices.Collect(slices.Chunk(parts, parsedAtOnce))
 	parsed := make([][]parsedPart, len(runs))
+	taken := make(chan struct{}) // closed when no run is left
 	var next atomic.Int64
+	work := func() {
+		i := next.Add(1) - 1
+		for ; i < int64(len(runs)); i = next.Add(1) - 1 {
+			parsed[i] = parseRun(file, runs[i])
+		}
+		if i == int64(len(runs)) {
+			close(taken)
+		}
+	}
 	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(runs)) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(runs)); i = next.Add(1) - 1 {
-				parsed[i] = parseRun(file, runs[i])
-			}
-		})
+	for range max(1, min(runtime.GOMAXPROCS(0), len(runs))-1) {
+		all.Go(work)
+	}
+	select {
+	case <-idle:
+		work()
+	case <-taken:
 	}
 	all.Wait()
 	return slices.Concat(parsed...)

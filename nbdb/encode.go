@@ -145,6 +145,9 @@ func appendOperation(b []byte, op *ovsdb.Operation) ([]byte, error) {
 	w.member("where", len(op.Where) > 0 || op.Op == ovsdb.OperationSelect, func() {
 		list(&w, op.Where, func(c ovsdb.Condition) { w.triple(c.Column, string(c.Function), c.Value) })
 	})
+	// Without it a server sorts what it selects by all columns, also those that
+	// nobody asked for (ovsdb/execution.c).
+	w.member("sort", op.Op == ovsdb.OperationSelect, func() { list(&w, []string{}, w.text) })
 	w.member("until", op.Until != "", func() { w.text(op.Until) })
 	w.member("uuid", op.UUID != "", func() { w.text(op.UUID) })
 	w.member("uuid-name", op.UUIDName != "", func() { w.text(op.UUIDName) })

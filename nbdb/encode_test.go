@@ -53,6 +53,12 @@ func TestTransactionIsEncodedAsByTheLibrary(t *testing.T) {
 		pieces, err := transaction("OVN_Northbound", ops)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(slices.Concat(pieces...), &got))
+		for i, op := range ops {
+			if members := got.([]any)[i+1].(map[string]any); op.Op == ovsdb.OperationSelect {
+				require.Empty(t, members["sort"]) // the library has no such member
+				delete(members, "sort")
+			}
+		}
 		require.Equal(t, want, got)
 	})
 	_, err := transaction("OVN_Northbound", []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: "ACL", Row: ovsdb.Row{"name": func() {}}}})

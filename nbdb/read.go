@@ -1,12 +1,16 @@
 package nbdb
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
+	"unicode"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
@@ -110,18 +114,22 @@ func (c *Client) Read(ctx context.Context, queries ...Query) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, errs := make([][]readRow, len(results)), make([]error, len(results))
-	var all sync.WaitGroup
+	const least = 256 << 10 // of a piece, in bytes
+	var pieces []piece
 	for i, result := range results {
-		all.Go(func() { rows[i], errs[i] = readRows(types[i], result.Rows) })
+		pieces = append(pieces, cut(types[i], result.Rows, max(len(result.Rows)/runtime.GOMAXPROCS(0)+1, least))...)
+	}
+	var all sync.WaitGroup
+	for i := range pieces {
+		all.Go(pieces[i].read)
 	}
 	all.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", c.database, err)
+	for _, p := range pieces {
+		if p.err != nil {
+			return nil, fmt.Errorf("reading %s: %w", c.database, p.err)
 		}
-		for _, r := range rows[i] {
-			state.add(types[i], r)
+		for _, r := range p.rows {
+			state.add(p.t, r)
 		}
 	}
 	return state, nil
@@ -133,13 +141,61 @@ type readRow struct {
 	found fieldSet
 }
 
-func readRows(t *rowType, data []byte) (rows []readRow, err error) {
-	s := newScanner(data, newWords())
-	s.array(func() {
-		r := reflect.New(t.typ).Interface().(Row)
-		rows = append(rows, readRow{r, t.read(s, r)})
-	})
-	return rows, s.err
+// piece is a part of a list of rows, without what is around it and around its
+// neighbours.
+type piece struct {
+	t    *rowType
+	data []byte
+	rows []readRow
+	err  error
+}
+
+// cut makes pieces of at least so many bytes of a list of rows, so that they can be
+// read at the same time.
+func cut(t *rowType, list []byte, size int) (pieces []piece) {
+	if len(list) < 2 || list[0] != '[' {
+		return []piece{{err: fmt.Errorf("%.20q where a list is expected", list)}}
+	}
+	list = list[1 : len(list)-1]
+	for len(list) > size {
+		end := boundary(list, size)
+		if end < 0 {
+			break
+		}
+		pieces = append(pieces, piece{t: t, data: list[:end]})
+		list = list[end+1:]
+	}
+	return append(pieces, piece{t: t, data: list})
+}
+
+// boundary is the comma between two rows of a list, the first after some bytes,
+// or -1. Values hold no objects, and a column's name begins with a letter (RFC 7047,
+// 5.1 and 3.1), which does not follow a text that ends like a row.
+func boundary(list []byte, after int) int {
+	between := []byte(`},{"`)
+	for {
+		i := bytes.Index(list[after:], between)
+		if i < 0 {
+			return -1
+		}
+		after += i + len(between)
+		if after < len(list) && (list[after] == '_' || unicode.IsLetter(rune(list[after]))) {
+			return after - len(`,{"`)
+		}
+	}
+}
+
+// read reads the rows.
+func (p *piece) read() {
+	s := newScanner(p.data, newWords())
+	for more := p.err == nil && s.next() != 0; more && s.err == nil; more = s.take(',') {
+		r := reflect.New(p.t.typ).Interface().(Row)
+		p.rows = append(p.rows, readRow{r, p.t.read(s, r)})
+	}
+	if s.next() != 0 {
+		s.fail("%.20q between rows", s.data[s.at:])
+	}
+	p.err = cmp.Or(p.err, s.err)
 }
 
 // add puts a row into the state, into the row that is there already if any.

@@ -1,10 +1,12 @@
 package nbdb
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // Columns that few rows have are read of those, whether one row is looked for or
@@ -43,4 +45,43 @@ func TestSeldomColumns(t *testing.T) {
 	state, err = c.Read(testContext(t), Query{Table: TableLogicalSwitchPort, Where: map[string]any{"name": "full"}})
 	require.NoError(t, err)
 	require.Equal(t, Columns(&want), Columns(state.Get(TableLogicalSwitchPort, uid(3))))
+}
+
+// A long list of rows is read in pieces, whatever its texts look like.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringMatching(`([{}\[\]:," \\ax_]|\},\{)*`), 1, 20).Draw(t, "texts")
+		var rows []map[string]any
+		for i, text := range texts {
+			rows = append(rows, map[string]any{"_uuid": []string{"uuid", string(uid(i))}, "name": text,
+				"external_ids": []any{"map", [][]string{{text, text}, {"!", "},{"}}}})
+		}
+		list, err := json.Marshal(rows)
+		require.NoError(t, err)
+		size := rapid.IntRange(1, len(list)).Draw(t, "size")
+		pieces := cut(rowTypes()[TableLogicalSwitch], list, size)
+		var found []Row
+		for _, p := range pieces {
+			p.read()
+			require.NoError(t, p.err)
+			for _, r := range p.rows {
+				found = append(found, r.Row)
+			}
+		}
+		require.Len(t, found, len(texts))
+		for i, text := range texts {
+			require.Equal(t, &LogicalSwitch{UUID: uid(i), Name: text, ExternalIDs: map[string]string{text: text, "!": "},{"}}, found[i])
+		}
+	})
+	list := `[{"name":"x"},{"name":"y},{"}]`
+	require.Len(t, cut(rowTypes()[TableACL], []byte(list), 3), 2)
+	for _, bad := range []string{``, `[`, `{}`, `[1]`, `[{}`, `[{},]`, `[{} {}]`, `[{},{"name":7}]`, `[{"name":"x"},{"name":]`} {
+		var faults []error
+		for _, p := range cut(rowTypes()[TableLogicalSwitch], []byte(bad), 3) {
+			if p.read(); p.err != nil {
+				faults = append(faults, p.err)
+			}
+		}
+		require.NotEmpty(t, faults, bad)
+	}
 }

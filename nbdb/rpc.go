@@ -55,7 +55,9 @@ func (c *codec) frame() ([]byte, error) {
 	for i := 0; ; i++ {
 		for i >= len(buf) {
 			if cap(buf)-len(buf) < readSize {
-				buf = slices.Grow(buf, max(readSize, 2*len(buf))) // a message of megabytes is copied seldom
+				// A message of megabytes is copied seldom. slices.Grow would clear what
+				// it adds, and so make memory of all of it.
+				buf = append(make([]byte, 0, len(buf)+max(readSize, 3*len(buf))), buf...)
 			}
 			n, err := c.conn.Read(buf[len(buf):cap(buf)])
 			if buf = buf[:len(buf)+n]; n == 0 && err != nil {

@@ -19,32 +19,43 @@ type ahead struct {
 	err   error
 }
 
-// lookAhead begins to connect and to read for a large input. drop ends what nobody
-// has taken.
-func (a *app) lookAhead(ctx context.Context, inputs []model.Input) (drop func()) {
-	like := glimpse(inputs)
+// lookAhead begins to connect and to read for a large input. over is closed when the
+// database has answered or can't be reached; drop ends what nobody has taken.
+func (a *app) lookAhead(ctx context.Context, inputs []model.Input) (over <-chan struct{}, drop func()) {
+	like, done := glimpse(inputs), make(chan struct{})
 	if a.server() != "" || len(like) == 0 {
-		return func() {}
+		close(done)
+		return done, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &ahead{ctx: ctx, done: make(chan struct{})}
 	a.early = c
 	go func() {
-		defer close(c.done)
-		if c.nb, c.err = nbdb.Dial(ctx, a.northbound(a.logger())); c.err != nil {
-			return
+		defer close(done)
+		if answered := c.begin(a.northbound(a.logger()), a.flags.owner, a.flags.manager, like); answered != nil {
+			<-answered
 		}
-		e := engine.New(c.nb, a.flags.owner, a.flags.manager)
-		e.ReadAhead(ctx, like)
-		c.store = e.NB
 	}()
-	return func() {
+	return done, func() {
 		cancel()
 		if <-c.done; a.early != nil && c.err == nil {
 			c.nb.Close()
 		}
 		a.early = nil
 	}
+}
+
+// begin connects and begins to read; what it returns is closed when the database
+// has answered, nil where it can't be reached.
+func (c *ahead) begin(options nbdb.Options, owner, manager string, like []*model.Resource) (answered <-chan struct{}) {
+	defer close(c.done)
+	if c.nb, c.err = nbdb.Dial(c.ctx, options); c.err != nil {
+		return nil
+	}
+	e := engine.New(c.nb, owner, manager)
+	answered = e.ReadAhead(c.ctx, like)
+	c.store = e.NB
+	return answered
 }
 
 // glimpse are some resources of a large input, of nearly nothing of its text.

@@ -111,12 +111,12 @@ func (a *app) action(do func(ctx context.Context, cmd *cobra.Command, args []str
 	}
 }
 
-// collectSeldom lets a command that is soon over have more garbage before it
-// collects it, unless the environment says how much (Go's package runtime).
+// collectSeldom lets a command that is soon over leave its garbage alone until it
+// has much memory, unless the environment says how much (Go's package runtime).
 func (a *app) collectSeldom() {
-	const percent, limit = 1000, 2 << 30
+	const never, limit = -1, 2 << 30
 	if a.getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
+		debug.SetGCPercent(never)
 	}
 	if a.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit)

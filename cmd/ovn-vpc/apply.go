@@ -129,8 +129,9 @@ func (a *app) apply(ctx, unbounded context.Context, paths []string, prune bool, 
 	if err != nil {
 		return err
 	}
-	defer a.lookAhead(ctx, inputs)()
-	set, found, err := parse(inputs, found, a.online(ctx))
+	over, drop := a.lookAhead(ctx, inputs)
+	defer drop()
+	set, found, err := parse(over, inputs, found, a.online(ctx))
 	if err != nil {
 		return err
 	}

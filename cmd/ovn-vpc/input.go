@@ -20,7 +20,9 @@ func (a *app) load(paths []string, further check) (set *model.Set, found model.D
 	if err != nil {
 		return nil, nil, err
 	}
-	return parse(inputs, found, further)
+	over := make(chan struct{})
+	close(over)
+	return parse(over, inputs, found, further)
 }
 
 // inputs reads files; found is what can't be read of them.
@@ -32,9 +34,10 @@ func (a *app) inputs(paths []string) (inputs []model.Input, found model.Diagnost
 	return inputs, found, nil
 }
 
-// parse is load of what has been read, where found was found.
-func parse(inputs []model.Input, found model.Diagnostics, further check) (*model.Set, model.Diagnostics, error) {
-	set, faults := model.Load(inputs...)
+// parse is load of what has been read, where found was found. Until over is closed a
+// processor is left to a database that works meanwhile, perhaps on this machine.
+func parse(over <-chan struct{}, inputs []model.Input, found model.Diagnostics, further check) (*model.Set, model.Diagnostics, error) {
+	set, faults := model.LoadBeside(over, inputs...)
 	found = append(found, faults...)
 	if found.HasErrors() {
 		found = append(found, further(set).Errors()...)

@@ -66,8 +66,9 @@ func (a *app) plan(ctx context.Context, paths []string, prune bool) (*engine.Pla
 	if err != nil {
 		return nil, err
 	}
-	defer a.lookAhead(ctx, inputs)()
-	set, found, err := parse(inputs, found, a.online(ctx))
+	over, drop := a.lookAhead(ctx, inputs)
+	defer drop()
+	set, found, err := parse(over, inputs, found, a.online(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -94,4 +95,61 @@ func TestHastyRuleOfAListThatTiersTake(t *testing.T) {
 			slow.noDrift()
 		})
 	}
+}
+
+// What may have been added is not added again, but what was certainly overtaken is,
+// also where somebody else has added the same.
+func TestWhatMayHaveLandedIsNotAddedAgain(t *testing.T) {
+	f := newFixture(t, false)
+	ruled(f)
+	slow := connect(t, f.sandbox, "default")
+	slow.mirror()
+	list, added := aclID("shop", "l0"), model.Rule{}
+	rules := func(now *model.Resource) []model.Rule { return now.Spec.(*model.ACLSpec).Rules }
+	edit := engine.Edit{ID: list, Hasty: true, Rules: true, Change: func(now *model.Resource) (*model.Resource, error) {
+		added = rules(now)[len(rules(now))-1]
+		added.Number++
+		return ruleEdit{"l0", added.Number, &added}.edit(true).Change(now)
+	}, Again: func(now *model.Resource) error {
+		if slices.ContainsFunc(rules(now), added.Equal) {
+			return errExists
+		}
+		return nil
+	}}
+	numbers := func() (out []int) {
+		for _, r := range rules(f.get(list).Resource) {
+			out = append(out, r.Number)
+		}
+		return out
+	}
+	way := sever(t, f)
+	other, found := model.LoadRule(model.Input{Data: []byte("{number: 1, protocol: udp}")}, list)
+	require.Empty(t, found)
+	for _, c := range []struct {
+		lost string
+		want []int
+	}{{"answer", []int{1, 3, 4}}, {"request", []int{1, 3, 4, 5}}} {
+		f.edit(ruleEdit{list: "l0", number: 1}.edit(false)) // if it is there
+		require.Eventually(t, func() bool { return slow.Mirror.Current(f.ctx) }, time.Minute, time.Millisecond)
+		slow.NB = way
+		slow.history("shop") // is connected again
+		way.armed = []string{c.lost}
+		slow.NB = &hidden{Store: way, comes: func() { f.edit(ruleEdit{"l0", 1, other}.edit(false)) }}
+		edited := slow.edit(edit)
+		if c.lost == "answer" {
+			require.ErrorIs(t, edited[0].Err, errExists)
+			require.True(t, engine.UnknownOutcome(edited[0].Err))
+		} else {
+			require.NoError(t, edited[0].Err)
+		}
+		require.Equal(t, c.want, numbers())
+	}
+	slow.NB = &overtaken{Store: way, comes: func() {
+		same := added
+		same.Number = 6
+		f.edit(ruleEdit{"l0", 6, &same}.edit(false))
+	}}
+	require.NoError(t, slow.edit(edit)[0].Err)
+	require.Equal(t, []int{1, 3, 4, 5, 6, 7}, numbers())
+	f.noDrift()
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,18 +29,31 @@ func TestLimitsOvertaken(t *testing.T) {
 		"the offering's limit is lowered":               {in(", offering: big"), offering("big", two)},
 	} {
 		for order, x := range map[string][2]string{"the limit first": {c.limit, more}, "the attachment first": {more, c.limit}} {
-			t.Run(name+", "+order, func(t *testing.T) {
-				f := newFixture(t, false)
-				f.apply(offering("open", "") + offering("small", two) + offering("big", ten) + c.was +
-					tier("shop", "web", "10.0.0.0/24") + tier("shop", "app", "10.0.1.0/24") + att("shop", "a", "web") + att("shop", "b", "app"))
-				fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
-				store := &overtaken{Store: slow.NB, comes: func() { fast.apply(x[0]) }}
-				slow.NB = store
-				_, err := slow.Apply(slow.ctx, load(t, x[1]), false, engine.WaitNone)
-				require.Equal(t, 1, store.commits)
-				require.ErrorContains(t, err, "attachments")
-				f.noDrift()
-			})
+			for _, haste := range []bool{false, true} {
+				if haste && x[1] != more {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, in haste: %t", name, order, haste), func(t *testing.T) {
+					f := newFixture(t, false)
+					f.apply(offering("open", "") + offering("small", two) + offering("big", ten) + c.was +
+						tier("shop", "web", "10.0.0.0/24") + tier("shop", "app", "10.0.1.0/24") + att("shop", "a", "web") + att("shop", "b", "app"))
+					fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+					slow.mirror()
+					store := &overtaken{Store: slow.NB, comes: func() { fast.apply(x[0]) }}
+					slow.NB = store
+					var err error
+					if haste {
+						edit := create(t, more)
+						edit.Hasty = true
+						err = slow.edit(edit)[0].Err
+					} else {
+						_, err = slow.Apply(slow.ctx, load(t, x[1]), false, engine.WaitNone)
+					}
+					require.Equal(t, 1, store.commits)
+					require.ErrorContains(t, err, "attachments")
+					f.noDrift()
+				})
+			}
 		}
 	}
 }

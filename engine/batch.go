@@ -23,6 +23,7 @@ type batch struct {
 	requests map[requestKey]model.ID // of the world, and of this batch
 	known    map[requestKey]model.ID // others, while they are asked
 	attempt  int
+	lost     error // the last attempt's of which nobody knows whether it has landed
 }
 
 // requestKey is what marks the request that created a resource of a kind: the
@@ -168,6 +169,9 @@ func (b *batch) begin(known map[requestKey]model.ID) []int {
 // lost. A transaction lands whole.
 func (b *batch) recognise() {
 	lost := unknown(b.runner.last)
+	if lost {
+		b.lost = b.runner.last
+	}
 	if lost || b.runner.result.Changed() {
 		b.tries = append(b.tries, slices.Clone(b.outcomes))
 	}
@@ -224,7 +228,7 @@ func (b *batch) ask() []int {
 			continue
 		}
 		now := b.now(i)
-		next, err := x.Change(now)
+		next, err := b.change(x, now, o)
 		switch {
 		case err != nil && o.unsure != nil:
 			err = fmt.Errorf("%w; it now says: %w", o.unsure, err)
@@ -251,6 +255,17 @@ func (b *batch) ask() []int {
 		open = append(open, i)
 	}
 	return open
+}
+
+// change calls Change, unless the edit seems to have landed.
+func (b *batch) change(x Edit, now *model.Resource, o *outcome) (*model.Resource, error) {
+	if b.lost != nil && x.Again != nil {
+		if err := x.Again(now); err != nil {
+			o.unsure = b.lost
+			return nil, err
+		}
+	}
+	return x.Change(now)
 }
 
 // request notes what a request creates; it can't create a second resource.

@@ -19,6 +19,9 @@ type Edit struct {
 	// An error fails this edit alone. It may be called several times, must not
 	// change now, and must return at once.
 	Change func(now *model.Resource) (*model.Resource, error)
+	// Again, if not nil, is asked before Change where an earlier attempt may have
+	// landed, and fails where it seems so.
+	Again func(now *model.Resource) error
 	// Cascade removes the users of what is removed too.
 	Cascade bool
 	// Lost says that now is what the second copy tells, where somebody has deleted

@@ -329,10 +329,11 @@ func (g *guarder) network(c *change) {
 		return
 	}
 	was, is := c.before.Spec.(*model.VPCSpec), c.after.Spec.(*model.VPCSpec)
-	if was.MTU != is.MTU || !slices.Equal(was.CIDRs, is.CIDRs) {
+	// Ports that an agent plugs say both; another offering may limit their number.
+	if was.MTU != is.MTU || !slices.Equal(was.CIDRs, is.CIDRs) || was.Offering != is.Offering {
 		for _, t := range g.all(model.KindTier) {
 			if g.digestOf(t.ID()) != "" { // not removed by a transaction before this one
-				g.switchPorts(t.Metadata.Name) // ports that an agent plugs say both
+				g.switchPorts(t.Metadata.Name)
 			}
 		}
 	}
@@ -387,6 +388,9 @@ func (g *guarder) limits(changes []*change) {
 			g.switchPorts(tier)
 		}
 	}
+	if attaches { // its offering may be another by now
+		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
+	}
 	vpc := g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}]
 	if vpc == nil || vpc.Spec.(*model.VPCSpec).Offering == "" {
 		return
@@ -400,7 +404,7 @@ func (g *guarder) limits(changes []*change) {
 	limits := offering.Spec.(*model.VPCOfferingSpec).Limits
 	w := g.desire.world
 	structural := slices.ContainsFunc(changes, func(c *change) bool { return c.id.Kind != model.KindAttachment })
-	if value, ok := w.global.ExternalIDs[key]; ok && !g.desire.puts(offering.ID()) && (structural || limits.Attachments != nil) {
+	if value, ok := w.global.ExternalIDs[key]; ok && !g.desire.puts(offering.ID()) && (structural || attaches) {
 		g.add("offering", nbdb.Guard{Table: nbdb.TableNBGlobal, Row: w.global.UUID, Includes: map[string]string{key: value}})
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // hastily is the plan of a first attempt from the mirror as it is, which may be
@@ -55,6 +56,9 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	n := m.networks[s.vpcs[0]]
 	if n == nil || !n.intact() || m.expects(s.vpcs[0], n) {
 		return nil, nil
+	}
+	if m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, s.vpcs[0])) == nil {
+		return nil, nil // without it a limit hangs on all tiers
 	}
 	for _, x := range b.edits {
 		if x.ID.Kind != model.KindAttachment {

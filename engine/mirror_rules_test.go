@@ -57,6 +57,9 @@ func (x ruleEdit) apply(rules []model.Rule) ([]model.Rule, error) {
 
 func (x ruleEdit) edit(hasty bool) engine.Edit {
 	return engine.Edit{ID: aclID("shop", x.list), Hasty: hasty, Rules: hasty, Change: func(now *model.Resource) (*model.Resource, error) {
+		if now == nil {
+			return nil, errNoRule
+		}
 		next, spec := *now, *now.Spec.(*model.ACLSpec)
 		var err error
 		if spec.Rules, err = x.apply(spec.Rules); err != nil {

@@ -213,7 +213,7 @@ func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pendin
 		edited, nbCfg, err = s.groups.edit(c, e.ID.VPC, e, bump)
 	} else {
 		var all []engine.Edited
-		all, nbCfg, err = by.Edit(c, []engine.Edit{e}, bump)
+		all, nbCfg, err = s.editInTurn(c, by, e, bump)
 		if all != nil { // what became of the edit says more
 			edited, err = all[0], nil
 		}
@@ -229,6 +229,20 @@ func (s *Server) edit(c *exchange, e engine.Edit) (engine.Edited, *engine.Pendin
 		s.refresh(c, &edited.Object)
 	}
 	return edited, pending, nil
+}
+
+// editInTurn commits an edit after those of the VPC that came before, unless it is of
+// an attachment.
+func (s *Server) editInTurn(c *exchange, by *engine.Engine, e engine.Edit, bump bool) ([]engine.Edited, int, error) {
+	if e.ID.VPC != "" && e.ID.Kind != model.KindAttachment {
+		waited, done, err := s.turns.take(c, e.ID.VPC)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer done()
+		e.Hasty = e.Hasty && !waited // the mirror may not have yet what those before it commit
+	}
+	return by.Edit(c, []engine.Edit{e}, bump)
 }
 
 // patch merges a patch into a resource.

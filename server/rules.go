@@ -145,9 +145,6 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 	}
 	rule := model.Rule{}
 	_, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
-		if at, there := ruleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
-			return newProblem(slugExists, "%s has such a rule %d by now", listID(c), rule.Number)
-		}
 		if rule = *given; rule.Number == 0 {
 			if rule.Number = 1; len(spec.Rules) > 0 {
 				rule.Number = spec.Rules[len(spec.Rules)-1].Number + 1
@@ -161,6 +158,11 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 			return newProblem(slugExists, "%s has a rule %d", listID(c), rule.Number)
 		}
 		spec.Rules = slices.Insert(spec.Rules, at, rule)
+		return nil
+	}, func(spec *model.ACLSpec) error {
+		if at, there := ruleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
+			return newProblem(slugExists, "%s has such a rule %d by now", listID(c), rule.Number)
+		}
 		return nil
 	})
 	if err != nil {
@@ -187,7 +189,7 @@ func (s *Server) putRule(c *exchange) (*answer, error) {
 		}
 		status, spec.Rules = http.StatusCreated, slices.Insert(spec.Rules, at, *rule)
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +217,7 @@ func (s *Server) deleteRule(c *exchange) (*answer, error) {
 		}
 		spec.Rules = slices.Delete(spec.Rules, at, at+1)
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -223,10 +225,19 @@ func (s *Server) deleteRule(c *exchange) (*answer, error) {
 }
 
 // editRules changes the rules of the list that the path names; change may alter the
-// spec's slice, and be called several times.
-func (s *Server) editRules(c *exchange, change func(*model.ACLSpec) error) (engine.Edited, *engine.Pending, error) {
+// spec's slice, and be called several times. again is that of an engine.Edit.
+func (s *Server) editRules(c *exchange, change, again func(*model.ACLSpec) error) (engine.Edited, *engine.Pending, error) {
 	id := listID(c)
-	return s.edit(c, engine.Edit{ID: id, Hasty: true, Rules: true, Change: func(now *model.Resource) (*model.Resource, error) {
+	x := engine.Edit{ID: id, Hasty: true, Rules: true}
+	if again != nil {
+		x.Again = func(now *model.Resource) error {
+			if now == nil {
+				return nil
+			}
+			return again(now.Spec.(*model.ACLSpec))
+		}
+	}
+	x.Change = func(now *model.Resource) (*model.Resource, error) {
 		if now == nil {
 			return nil, &engine.NotFoundError{ID: id}
 		}
@@ -242,5 +253,6 @@ func (s *Server) editRules(c *exchange, change func(*model.ACLSpec) error) (engi
 			}
 		}
 		return &next, nil
-	}})
+	}
+	return s.edit(c, x)
 }

@@ -366,15 +366,28 @@ func TestRulesWait(t *testing.T) {
 	f.noDrift()
 }
 
-// Two servers write rules of a list at the same time: none is lost.
+// The same rule without a number is another one each time, however fast they come.
+func TestSameRuleAgain(t *testing.T) {
+	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+	f.shop()
+	f.ready()
+	for n := range 20 {
+		r := f.call("POST", open+"/rules", `{"protocol": "udp"}`).is(201)
+		require.Equal(t, fmt.Sprintf("%s/rules/%d", open, n+2), r.header.Get("Location"))
+	}
+	f.noDrift()
+}
+
+// Many callers of two servers write rules of a list at the same time: none is lost,
+// none is told to repeat it, and those of one server don't overtake each other.
 func TestRulesTogether(t *testing.T) {
 	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
 	f.shop()
 	other := serveInsecure(t, f.sandbox)
 	f.ready()
 	other.ready()
-	const each = 10
-	parallel(t, 4, func(i int) error {
+	const callers, each = 40, 5
+	parallel(t, callers, func(i int) error {
 		server := []*fixture{f, other}[i%2]
 		for n := range each {
 			r, err := server.try("POST", open+"/rules", fmt.Sprintf(`{"protocol": "tcp", "ports": [%d]}`, 1000*(i+1)+n))
@@ -384,14 +397,15 @@ func TestRulesTogether(t *testing.T) {
 		}
 		return nil
 	})
+	require.Less(t, f.nb.commits.Load()+other.nb.commits.Load(), int64(2*callers*each), "those of one server overtake each other")
 	rules := f.rules(open)
-	require.Len(t, rules, 1+4*each)
+	require.Len(t, rules, 1+callers*each)
 	ports := map[string]bool{}
 	for i, rule := range rules {
 		number, port, _ := strings.Cut(rule, " ")
 		require.Equal(t, fmt.Sprint(i+1), number)
 		ports[port] = true
 	}
-	require.Len(t, ports, 1+4*each)
+	require.Len(t, ports, 1+callers*each)
 	f.whole()
 }

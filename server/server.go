@@ -41,6 +41,7 @@ type Server struct {
 	hub    *hub
 	auth   *authenticator
 	groups *groups
+	turns  *turns
 
 	metrics *prometheus.Registry
 	version any
@@ -61,7 +62,7 @@ func New(o Options) (*Server, error) {
 	observed.Mirror = engine.NewMirror(observed.Owner)
 	o.Engine = &observed
 	s := &Server{engine: o.Engine, log: o.Log, rand: o.Rand, auth: auth, hub: newHub(o, m),
-		groups: newGroups(o.Engine.Edit, m.committed, o.Now), metrics: o.Metrics, version: o.Version}
+		groups: newGroups(o.Engine.Edit, m.committed, o.Now), turns: newTurns(), metrics: o.Metrics, version: o.Version}
 	routes := s.routes(o)
 	s.Handler = negroni.New(
 		&front{log: o.Log, now: o.Now, rand: o.Rand},

@@ -228,6 +228,11 @@ func (s *Server) deleteRule(c *exchange) (*answer, error) {
 // spec's slice, and be called several times. again is that of an engine.Edit.
 func (s *Server) editRules(c *exchange, change, again func(*model.ACLSpec) error) (engine.Edited, *engine.Pending, error) {
 	id := listID(c)
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if c.request.Header.Get(name) != "" {
+			return engine.Edited{}, nil, newProblem(slugMalformed, "%s is about a list as a whole: put that, or leave it out", name)
+		}
+	}
 	x := engine.Edit{ID: id, Hasty: true, Rules: true}
 	if again != nil {
 		x.Again = func(now *model.Resource) error {

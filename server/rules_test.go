@@ -173,6 +173,7 @@ func TestRefusedRules(t *testing.T) {
 		slug               string
 		words              string
 	}{
+		"precondition":         {"PUT", one, `{}`, []string{"If-Match", `"x"`}, 400, "malformed", "If-Match is about a list"},
 		"no list":              {"POST", none, `{}`, nil, 404, "not-found", "ACL shop/none"},
 		"no list, PUT":         {"PUT", none + "/1", `{}`, nil, 404, "not-found", "ACL shop/none"},
 		"no list, DELETE":      {"DELETE", none + "/1", "", nil, 404, "not-found", "ACL shop/none"},

@@ -329,12 +329,19 @@ func (g *guarder) network(c *change) {
 		return
 	}
 	was, is := c.before.Spec.(*model.VPCSpec), c.after.Spec.(*model.VPCSpec)
+	limits := was.Offering != is.Offering
 	// Ports that an agent plugs say both; another offering may limit their number.
-	if was.MTU != is.MTU || !slices.Equal(was.CIDRs, is.CIDRs) || was.Offering != is.Offering {
-		for _, t := range g.all(model.KindTier) {
-			if g.digestOf(t.ID()) != "" { // not removed by a transaction before this one
-				g.switchPorts(t.Metadata.Name)
-			}
+	if was.MTU == is.MTU && slices.Equal(was.CIDRs, is.CIDRs) && !limits {
+		return
+	}
+	for _, t := range g.all(model.KindTier) {
+		if g.digestOf(t.ID()) == "" { // removed by a transaction before this one
+			continue
+		}
+		g.switchPorts(t.Metadata.Name)
+		registry := translate.RegistryUUID(g.desire.world.owner, g.vpc, t.Metadata.Name)
+		if epoch, known := g.epochOf(registry); known && limits { // who attaches meanwhile has to count
+			g.exclusive(t.Metadata.Name, registry, epoch)
 		}
 	}
 }
@@ -387,9 +394,6 @@ func (g *guarder) limits(changes []*change) {
 		if have >= g.desire.world.portLimit()*8/10 {
 			g.switchPorts(tier)
 		}
-	}
-	if attaches { // its offering may be another by now
-		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
 	}
 	vpc := g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}]
 	if vpc == nil || vpc.Spec.(*model.VPCSpec).Offering == "" {

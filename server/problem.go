@@ -119,6 +119,8 @@ func problemOf(err error) *Problem {
 	var conflict *engine.ConflictError
 	var damaged *engine.DamagedError
 	switch {
+	case engine.UnknownOutcome(err): // whatever is said of the resource as it is by now
+		return newProblem(slugTimeout, "%s", err)
 	case errors.As(err, &problem):
 		answer := *problem
 		return &answer
@@ -130,8 +132,6 @@ func problemOf(err error) *Problem {
 		return newProblem(slugNotFound, "%s", missing)
 	case errors.As(err, &repeated):
 		return newProblem(slugKeyReused, "the key has created %s", repeated.ID)
-	case engine.UnknownOutcome(err):
-		return newProblem(slugTimeout, "%s", err)
 	case errors.As(err, &conflict):
 		return newProblem(slugConflict, "%s", conflict)
 	case engine.Refused(err):

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -237,7 +236,7 @@ const maxAmended = 64
 // amendRule puts what is stored of a rule into a list's, or takes the rule out.
 func amendRule(rules []model.Rule, name string, ids map[string]string, key string) ([]model.Rule, bool) {
 	number, err := strconv.Atoi(name)
-	at, there := slices.BinarySearchFunc(rules, number, func(r model.Rule, n int) int { return cmp.Compare(r.Number, n) })
+	at, there := model.RuleAt(rules, number)
 	text, stays := ids[key]
 	if !stays {
 		if there {
@@ -246,10 +245,9 @@ func amendRule(rules []model.Rule, name string, ids map[string]string, key strin
 		return rules, err == nil && there
 	}
 	rule, ok := model.ParseRule(text)
-	switch {
-	case there:
+	if there {
 		rules[at] = rule
-	default:
+	} else {
 		rules = slices.Insert(rules, at, rule)
 	}
 	return rules, err == nil && ok && rule.Number == number && strconv.Itoa(number) == name

@@ -208,6 +208,11 @@ func (r *Rule) checkFamily(c *checker, field string) {
 		fmt.Sprintf("set it to %s, or change the cidrs", other))
 }
 
+// RuleAt is where the rule of a number stands among a list's rules, or would stand.
+func RuleAt(rules []Rule, number int) (at int, there bool) {
+	return slices.BinarySearchFunc(rules, number, func(r Rule, n int) int { return cmp.Compare(r.Number, n) })
+}
+
 // BuiltinName tells whether a list is one of those that every VPC has.
 func BuiltinName(acl string) bool { return acl == ACLDefaultAllow || acl == ACLDefaultDeny }
 

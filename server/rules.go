@@ -79,11 +79,6 @@ func noRule(id model.ID, number int) *Problem {
 	return newProblem(slugNotFound, "%s has no rule %d", id, number)
 }
 
-// ruleAt is where a rule stands or would stand.
-func ruleAt(rules []model.Rule, number int) (at int, there bool) {
-	return slices.BinarySearchFunc(rules, number, func(r model.Rule, n int) int { return cmp.Compare(r.Number, n) })
-}
-
 // rules are those of the list that the path names.
 func (s *Server) rules(c *exchange) ([]model.Rule, error) {
 	id := listID(c)
@@ -114,7 +109,7 @@ func (s *Server) getRule(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, there := ruleAt(rules, number)
+	at, there := model.RuleAt(rules, number)
 	if !there {
 		return nil, noRule(listID(c), number)
 	}
@@ -153,14 +148,14 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 				return newProblem(slugInvalid, "there is no number after the last rule's: give one")
 			}
 		}
-		at, there := ruleAt(spec.Rules, rule.Number)
+		at, there := model.RuleAt(spec.Rules, rule.Number)
 		if there {
 			return newProblem(slugExists, "%s has a rule %d", listID(c), rule.Number)
 		}
 		spec.Rules = slices.Insert(spec.Rules, at, rule)
 		return nil
 	}, func(spec *model.ACLSpec) error {
-		if at, there := ruleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
+		if at, there := model.RuleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
 			return newProblem(slugExists, "%s has such a rule %d by now", listID(c), rule.Number)
 		}
 		return nil
@@ -182,7 +177,7 @@ func (s *Server) putRule(c *exchange) (*answer, error) {
 	}
 	status := http.StatusOK
 	_, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
-		at, there := ruleAt(spec.Rules, number)
+		at, there := model.RuleAt(spec.Rules, number)
 		if there {
 			status, spec.Rules[at] = http.StatusOK, *rule
 			return nil
@@ -211,7 +206,7 @@ func (s *Server) deleteRule(c *exchange) (*answer, error) {
 		return nil, err
 	}
 	edited, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
-		at, there := ruleAt(spec.Rules, number)
+		at, there := model.RuleAt(spec.Rules, number)
 		if !there {
 			return noRule(listID(c), number)
 		}

@@ -12,7 +12,6 @@ import (
 // ahead is a connection that was begun while the input was still being read, and
 // the northbound database with it.
 type ahead struct {
-	ctx   context.Context // in which it is made
 	done  chan struct{}   // closed when there is what follows
 	nb    *nbdb.Client
 	store engine.Store
@@ -28,11 +27,11 @@ func (a *app) lookAhead(ctx context.Context, inputs []model.Input) (over <-chan 
 		return done, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &ahead{ctx: ctx, done: make(chan struct{})}
+	c := &ahead{done: make(chan struct{})}
 	a.early = c
 	go func() {
 		defer close(done)
-		if answered := c.begin(a.northbound(a.logger()), a.flags.owner, a.flags.manager, like); answered != nil {
+		if answered := c.begin(ctx, a.northbound(a.logger()), a.flags.owner, a.flags.manager, like); answered != nil {
 			<-answered
 		}
 	}()
@@ -47,13 +46,13 @@ func (a *app) lookAhead(ctx context.Context, inputs []model.Input) (over <-chan 
 
 // begin connects and begins to read; what it returns is closed when the database
 // has answered, nil where it can't be reached.
-func (c *ahead) begin(options nbdb.Options, owner, manager string, like []*model.Resource) (answered <-chan struct{}) {
+func (c *ahead) begin(ctx context.Context, options nbdb.Options, owner, manager string, like []*model.Resource) (answered <-chan struct{}) {
 	defer close(c.done)
-	if c.nb, c.err = nbdb.Dial(c.ctx, options); c.err != nil {
+	if c.nb, c.err = nbdb.Dial(ctx, options); c.err != nil {
 		return nil
 	}
 	e := engine.New(c.nb, owner, manager)
-	answered = e.ReadAhead(c.ctx, like)
+	answered = e.ReadAhead(ctx, like)
 	c.store = e.NB
 	return answered
 }
@@ -77,19 +76,14 @@ func glimpse(inputs []model.Input) []*model.Resource {
 // dial connects to the northbound database, or takes the connection that was begun
 // before.
 func (a *app) dial(ctx context.Context, options nbdb.Options) (*nbdb.Client, engine.Store, error) {
-	c := a.early
-	if c == nil {
-		nb, err := nbdb.Dial(ctx, options)
-		return nb, nb, err
-	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		if c.ctx.Err() == nil {
-			return nil, nil, ctx.Err() // who asks had less time
+	if c := a.early; c != nil {
+		select {
+		case <-c.done:
+			a.early = nil
+			return c.nb, c.store, c.err
+		case <-ctx.Done(): // time that is over is told as without a beginning
 		}
-		<-c.done
 	}
-	a.early = nil
-	return c.nb, c.store, c.err
+	nb, err := nbdb.Dial(ctx, options)
+	return nb, nb, err
 }

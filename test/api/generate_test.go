@@ -160,6 +160,12 @@ func (g *generator) base() *request {
 	return &request{op: op, method: op.method, path: op.path, header: http.Header{"Content-Type": {jsonType}}, body: encode(jsonType, map[string]any{"items": items})}
 }
 
+// removal deletes a VPC and all that is in it.
+func (g *generator) removal(vpc string) *request {
+	op := g.doc.Paths["/v1/vpcs/{vpc}"]["delete"]
+	return &request{op: op, method: op.method, path: "/v1/vpcs/" + vpc, query: []string{"cascade=true"}, header: http.Header{}}
+}
+
 // provisional is a change of a VPC that is taken back unless it is confirmed.
 func (g *generator) provisional(vpc string) *request {
 	r := g.base()

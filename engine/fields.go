@@ -16,7 +16,10 @@ func changedFields(before, after *model.Resource) []FieldChange {
 		return nil // of most of many: at once
 	}
 	before, after = differing(before, after)
-	a, b := flat(before), flat(after)
+	a, b := flatRules(before, after), flatRules(after, before)
+	if a == nil || b == nil {
+		a, b = flat(before), flat(after)
+	}
 	var fields []string
 	for f := range a {
 		fields = append(fields, f)
@@ -93,6 +96,26 @@ func flat(r *model.Resource) map[string]any {
 		return out
 	}
 	flatten("", tree, out)
+	return out
+}
+
+// flatRules is flat of a list that differs from another one in nothing but rules:
+// of these; nil for what is no such list.
+func flatRules(r, other *model.Resource) map[string]any {
+	spec, ok := r.Spec.(*model.ACLSpec)
+	than, same := other.Spec.(*model.ACLSpec)
+	if !ok || !same || spec.Defaults != than.Defaults || spec.Stateless != than.Stateless || !reflect.DeepEqual(r.Metadata, other.Metadata) {
+		return nil
+	}
+	out := map[string]any{}
+	for i := range spec.Rules {
+		text, err := model.MarshalRule(&spec.Rules[i])
+		var tree any
+		if err != nil || json.Unmarshal([]byte(text), &tree) != nil {
+			return nil
+		}
+		flatten(fmt.Sprintf("spec.rules[number=%d]", spec.Rules[i].Number), tree, out)
+	}
 	return out
 }
 

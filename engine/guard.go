@@ -227,8 +227,7 @@ func (g *guarder) everyTier() {
 
 // homes relies on the VPC having the lists (and registries) that were read.
 func (g *guarder) homes() {
-	names := slices.Sorted(slices.Values(g.desire.homes(g.vpc)))
-	g.add("homes", nbdb.Guard{Table: nbdb.TablePortGroup, Names: names,
+	g.add("homes", nbdb.Guard{Table: nbdb.TablePortGroup, Rows: g.desire.homes(g.vpc),
 		Includes: map[string]string{translate.KeyOwner: g.desire.world.owner, translate.KeyVPC: g.vpc}})
 }
 
@@ -315,8 +314,7 @@ func (g *guarder) users(id model.ID) {
 	if w.state.Get(nbdb.TableACL, ref) == nil {
 		return // drift: the default is gone
 	}
-	names := slices.Sorted(slices.Values(g.desire.users(ref)))
-	g.add("users "+id.String(), nbdb.Guard{Table: nbdb.TableLogicalSwitch, Match: "acls", Ref: ref, Names: names})
+	g.add("users "+id.String(), nbdb.Guard{Table: nbdb.TableLogicalSwitch, Match: "acls", Ref: ref, Rows: g.desire.users(ref)})
 }
 
 func (g *guarder) network(c *change) {
@@ -353,18 +351,20 @@ func (g *guarder) offering(c *change) {
 		return
 	}
 	w := g.desire.world
-	var names []string
 	for _, r := range sorted(w.resources) {
-		if spec, ok := r.Spec.(*model.VPCSpec); ok && spec.Offering == c.id.Name {
-			names = append(names, translate.RouterName(r.Metadata.Name))
-			if c.after != nil {
-				of := &guarder{engine: g.engine, desire: g.desire, vpc: r.Metadata.Name, digests: g.digests,
-					ports: g.ports, epochs: g.epochs, tx: g.tx, seen: map[string]bool{}}
-				of.contents()
-			}
+		if spec, ok := r.Spec.(*model.VPCSpec); ok && spec.Offering == c.id.Name && c.after != nil {
+			of := &guarder{engine: g.engine, desire: g.desire, vpc: r.Metadata.Name, digests: g.digests,
+				ports: g.ports, epochs: g.epochs, tx: g.tx, seen: map[string]bool{}}
+			of.contents()
 		}
 	}
-	g.add("users "+c.id.String(), nbdb.Guard{Table: nbdb.TableLogicalRouter, Names: names,
+	var routers []nbdb.UUID
+	for _, lr := range nbdb.All[*nbdb.LogicalRouter](w.state) {
+		if w.owns(lr) && lr.ExternalIDs[translate.KeyOffering] == c.id.Name {
+			routers = append(routers, lr.UUID)
+		}
+	}
+	g.add("users "+c.id.String(), nbdb.Guard{Table: nbdb.TableLogicalRouter, Rows: routers,
 		Includes: map[string]string{translate.KeyOwner: w.owner, translate.KeyOffering: c.id.Name}})
 }
 

@@ -13,9 +13,9 @@ import (
 // when the wish is merged.
 type index struct {
 	resources map[string][]*model.Resource
-	homes     map[string][]string
+	homes     map[string][]nbdb.UUID
 	lists     map[nbdb.UUID]bool // defaults of those that the plan touches
-	users     map[nbdb.UUID][]string
+	users     map[nbdb.UUID][]nbdb.UUID
 }
 
 // of are the resources of a VPC that were or will be there, as find knows them, in
@@ -48,28 +48,28 @@ func (d *desire) of(vpc string, find func(model.ID) *model.Resource) []*model.Re
 func (d *desire) planned(id model.ID) *model.Resource { return d.resources[id] }
 func (d *desire) stored(id model.ID) *model.Resource  { return d.world.resources[id] }
 
-// homes are the names of a VPC's port groups, sorted by UUID.
-func (d *desire) homes(vpc string) []string {
+// homes are a VPC's port groups, sorted by UUID.
+func (d *desire) homes(vpc string) []nbdb.UUID {
 	if d.index.homes == nil {
-		d.index.homes = map[string][]string{}
+		d.index.homes = map[string][]nbdb.UUID{}
 		for _, pg := range nbdb.All[*nbdb.PortGroup](d.world.state) {
 			if of := pg.ExternalIDs[translate.KeyVPC]; d.world.owns(pg) {
-				d.index.homes[of] = append(d.index.homes[of], pg.Name)
+				d.index.homes[of] = append(d.index.homes[of], pg.UUID)
 			}
 		}
 	}
 	return d.index.homes[vpc]
 }
 
-// users are the names of the switches that refer to the default of a list that the
+// users are the switches that refer to the default of a list that the
 // plan touches, sorted by UUID. Other rules are passed over: there are many.
-func (d *desire) users(list nbdb.UUID) []string {
+func (d *desire) users(list nbdb.UUID) []nbdb.UUID {
 	if d.index.users == nil {
-		d.index.users = map[nbdb.UUID][]string{}
+		d.index.users = map[nbdb.UUID][]nbdb.UUID{}
 		for _, sw := range nbdb.All[*nbdb.LogicalSwitch](d.world.state) {
 			for _, ref := range sw.ACLs {
 				if d.index.lists[ref] {
-					d.index.users[ref] = append(d.index.users[ref], sw.Name)
+					d.index.users[ref] = append(d.index.users[ref], sw.UUID)
 				}
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 // Planned together with others, a VPC's part is what it is alone, down to the
@@ -40,7 +42,7 @@ func TestPartsArePlannedAsAlone(t *testing.T) {
 			}
 			if g.Match == "acls" {
 				users++
-				require.Equal(t, []string{part.VPC + "/db"}, g.Names)
+				require.Equal(t, []nbdb.UUID{translate.SwitchUUID(f.Owner, part.VPC, "db")}, g.Rows)
 			}
 		}
 		require.Equal(t, 5, digests, "of the VPC, two tiers and two lists")
@@ -52,7 +54,7 @@ func TestPartsArePlannedAsAlone(t *testing.T) {
 	homes := 0
 	for _, g := range gone.VPCs[0].Transactions[0].Guards {
 		if g.Table == "Port_Group" && g.Includes["ovn-vpc:vpc"] == "lab" {
-			homes += len(g.Names)
+			homes += len(g.Rows)
 		}
 	}
 	require.Equal(t, 6, homes, "of two lists, the built-in ones and two tiers")

@@ -224,7 +224,7 @@ func (s stored) amended(now nbdb.Row, d nbdb.Difference) *stored {
 	}
 	r, spec := *s.resource, *was
 	r.Spec, spec.Rules = &spec, rules
-	if ids[translate.KeyDigest] != translate.Digest([]byte(translate.StoredSpec(ids)), r.Manager) {
+	if ids[translate.KeyDigest] != translate.ListDigest(rules, r.Manager, func(key string) string { return ids[key] }) {
 		return nil
 	}
 	return &stored{resource: &r}

@@ -134,10 +134,11 @@ func (r *recorder) enter(u undo, tx *nbdb.Plan) error {
 	if c.NotKept != "" && d.within > 0 {
 		d.found = append(d.found, fault(vpcResource(r.vpc), "the change could not be taken back: %s", "apply it in parts, or without a time to confirm it in", c.NotKept))
 	}
-	r.key(tx, home, c.Number, nil, value)
+	entry := nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: historyKey(c.Number), New: &value}
+	tx.Entries = append(tx.Entries, entry)
 	for len(r.kept) > 0 && r.kept[0] <= r.next-maxHistory {
-		value := d.world.historyHome(r.vpc).ExternalIDs[historyKey(r.kept[0])]
-		r.key(tx, home, r.kept[0], &value, "")
+		old := nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: historyKey(r.kept[0]), Over: true}
+		tx.Entries = append(tx.Entries, old)
 		r.kept = r.kept[1:]
 	}
 	r.await(tx)
@@ -147,15 +148,6 @@ func (r *recorder) enter(u undo, tx *nbdb.Plan) error {
 }
 
 func historyKey(number int) string { return translate.KeyHistoryPrefix + strconv.Itoa(number) }
-
-// key changes an entry from old to fresh; nil and "" are none.
-func (r *recorder) key(tx *nbdb.Plan, home nbdb.UUID, number int, old *string, fresh string) {
-	c := nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: historyKey(number), Old: old}
-	if fresh != "" {
-		c.New = &fresh
-	}
-	tx.Entries = append(tx.Entries, c)
-}
 
 // summary counts what a change does, such as "+2 tiers ~1 acl".
 func (u undo) summary() string {

@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 )
 
 // Delta is what turns a resource into another one of the same kind and name: a
 // JSON merge patch (RFC 7396) of what is stored, in which the rules of a list are
 // members named by their numbers, so that one rule costs one rule.
 func Delta(from, to *Resource) (json.RawMessage, error) {
+	if delta := rulesDelta(from, to); delta != nil {
+		return delta, nil
+	}
 	have, err := storedTree(from)
 	if err != nil {
 		return nil, err
@@ -24,6 +30,41 @@ func Delta(from, to *Resource) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encode a change of %s: %w", from.ID(), err)
 	}
 	return data, nil
+}
+
+// rulesDelta is a Delta between lists that differ in nothing but that some rules are
+// in one of them alone; nil where they differ in more.
+func rulesDelta(from, to *Resource) json.RawMessage {
+	was, ok := from.Spec.(*ACLSpec)
+	is, same := to.Spec.(*ACLSpec)
+	if !ok || !same || was.Rules == nil || is.Rules == nil || was.Defaults != is.Defaults || was.Stateless != is.Stateless ||
+		from.Metadata.Name != to.Metadata.Name || from.Metadata.VPC != to.Metadata.VPC || !maps.Equal(from.Metadata.Labels, to.Metadata.Labels) {
+		return nil
+	}
+	members := map[string]json.RawMessage{}
+	for i := range was.Rules {
+		members[strconv.Itoa(was.Rules[i].Number)] = json.RawMessage("null")
+	}
+	for i := range is.Rules {
+		name := strconv.Itoa(is.Rules[i].Number)
+		if _, both := members[name]; both {
+			return nil
+		}
+		rule, err := appendRule(nil, &is.Rules[i])
+		if err != nil {
+			return nil
+		}
+		members[name] = rule
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	out := []byte(`{"spec":{"rules":`)
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		out = append(append(append(append(out, opening(i, "{")...), '"'), name...), '"', ':')
+		out = append(out, members[name]...)
+	}
+	return append(out, "}}}"...)
 }
 
 // Patched is a resource changed by a Delta.

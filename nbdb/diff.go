@@ -17,6 +17,9 @@ const KeyPrefix = "ovn-vpc:"
 // keyKey is the external_ids key with what the row realises.
 const keyKey = KeyPrefix + "key"
 
+// keyDigest is that with the digest of all that the row stores of its resource.
+const keyDigest = KeyPrefix + "digest"
+
 type rowID struct {
 	table string
 	uuid  UUID

@@ -134,7 +134,7 @@ func TestPlanGolden(t *testing.T) {
 	p := Diff(have, want)
 	p.Guards = []Guard{
 		{Table: TableLogicalRouter, Row: uid(3), Includes: map[string]string{"ovn-vpc:spec": "{}"}, Columns: map[string]any{"name": "shop"}},
-		{Table: TableLogicalSwitch, Match: "acls", Ref: uid(6), Names: []string{"shop/web"}},
+		{Table: TableLogicalSwitch, Match: "acls", Ref: uid(6), Rows: []UUID{uid(1)}},
 		{Table: TableLogicalSwitchPort, Includes: map[string]string{"ovn-vpc:key": "x"}},
 	}
 	plan, err := json.MarshalIndent(p, "", "  ")
@@ -153,7 +153,7 @@ func TestPlanGolden(t *testing.T) {
 }
 
 // What a plan relies on of one row costs one precondition, but for what
-// contradicts itself, which no row meets.
+// contradicts itself, which no row meets. What it mutates in one is one operation.
 func TestPreconditionsOfOneRow(t *testing.T) {
 	pairs := func(value string) map[string]string { return map[string]string{"ovn-vpc:digest": value} }
 	update := RowChange{Op: Update, Table: TableLogicalSwitch, UUID: uid(1), Columns: []ColumnChange{
@@ -162,24 +162,48 @@ func TestPreconditionsOfOneRow(t *testing.T) {
 	ofRow := func(digest string, columns map[string]any) Guard {
 		return Guard{Table: TableLogicalSwitch, Row: uid(1), Includes: pairs(digest), Columns: columns}
 	}
-	waits := func(guards ...Guard) (out []ovsdb.Operation) {
+	operations := func(guards ...Guard) (waits, mutations []ovsdb.Operation) {
 		p := Plan{Guards: guards, Rows: []RowChange{update},
 			Edges: []EdgeChange{{Table: TableLogicalSwitch, From: uid(1), Column: "ports", Add: []UUID{uid(2)}}}}
 		ops, err := p.Operations(packaged(t))
 		require.NoError(t, err)
 		for _, op := range ops {
-			if op.Op == ovsdb.OperationWait {
-				out = append(out, op)
+			switch op.Op {
+			case ovsdb.OperationWait:
+				waits = append(waits, op)
+			case ovsdb.OperationMutate:
+				mutations = append(mutations, op)
 			}
 		}
-		return out
+		return waits, mutations
 	}
-	all := waits(ofRow("a", nil), ofRow("a", map[string]any{"other_config": map[string]string{}}))
-	require.Len(t, all, 2, "before and after")
-	require.Equal(t, []string{"name", "other_config"}, all[0].Columns)
-	require.Equal(t, includes(columnExternalIDs, wireMap(pairs("a"))), all[0].Where[1])
-	require.Equal(t, includes(columnExternalIDs, wireMap(map[string]string{"ovn-vpc:rule/1": "{}"})), all[1].Where[1], "only what is new")
-	require.Len(t, waits(ofRow("other", nil)), 3)
+	waits, mutations := operations(ofRow("a", nil), ofRow("a", map[string]any{"other_config": map[string]string{}}))
+	require.Len(t, waits, 1)
+	require.Equal(t, []string{"name", "other_config"}, waits[0].Columns)
+	require.Equal(t, includes(columnExternalIDs, wireMap(pairs("a"))), waits[0].Where[1])
+	require.Len(t, mutations, 1)
+	require.Equal(t, []ovsdb.Mutation{
+		{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationDelete, Value: wireTexts{"ovn-vpc:digest", "ovn-vpc:rule/1"}},
+		{Column: columnExternalIDs, Mutator: ovsdb.MutateOperationInsert, Value: wireMap{"ovn-vpc:digest": "b", "ovn-vpc:rule/1": "{}"}},
+		{Column: "ports", Mutator: ovsdb.MutateOperationInsert, Value: wireRefs[UUID]{uid(2)}},
+	}, mutations[0].Mutations)
+	waits, _ = operations(ofRow("other", nil))
+	require.Len(t, waits, 2)
+	waits, _ = operations(Guard{Table: TableLogicalRouter, Match: "ports", Ref: uid(4), Rows: []UUID{uid(1)}})
+	require.Len(t, waits, 2, "of another table")
+
+	update.Columns[0].Old, update.Columns[0].New = map[string]string{}, map[string]string{"ovn-vpc:rule/1": "{}"}
+	waits, _ = operations()
+	require.Len(t, waits, 2, "before and after")
+	require.Equal(t, includes(columnExternalIDs, wireMap(map[string]string{"ovn-vpc:rule/1": "{}"})), waits[1].Where[1], "only what is new")
+
+	update.Op = Insert // of another row: nothing but the edge is about this one
+	update.UUID = uid(3)
+	waits, _ = operations()
+	require.Len(t, waits, 1)
+	require.Len(t, waits[0].Where, 1, "the row is there")
+	waits, _ = operations(Guard{Table: TableLogicalSwitch, Match: "acls", Ref: uid(6), Rows: []UUID{uid(1)}})
+	require.Len(t, waits, 1, "that says it too")
 }
 
 func TestMerge(t *testing.T) {

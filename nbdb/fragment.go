@@ -63,10 +63,9 @@ func StateOf(fragments ...Fragment) (*State, error) {
 // With Row set, that row must exist, hold every pair of Includes in its
 // external_ids, and have exactly the values of Columns.
 //
-// With Row empty, exactly the rows named in Names must meet the conditions,
-// no row at all where Names is empty: their Match column (references) includes
-// Ref, and their external_ids hold Includes, each where it is given. Rows are
-// told apart by their name alone.
+// With Row empty, exactly the given Rows must meet the conditions, no row at all
+// where there are none: their Match column (references) includes Ref, and their
+// external_ids hold Includes, each where it is given.
 type Guard struct {
 	Table    string            `json:"table"`
 	Row      UUID              `json:"row,omitempty"`
@@ -74,5 +73,5 @@ type Guard struct {
 	Columns  map[string]any    `json:"columns,omitempty"`
 	Match    string            `json:"match,omitempty"`
 	Ref      UUID              `json:"ref,omitempty"`
-	Names    []string          `json:"names,omitempty"`
+	Rows     []UUID            `json:"rows,omitempty"`
 }

@@ -40,8 +40,8 @@ func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 }
 
 func (p Plan) steps(s *Schema) ([]step, error) {
-	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{},
-		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}}
+	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, there: map[rowID]bool{},
+		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}, mutated: map[rowID]int{}}
 	b.steps = make([]step, 0, len(p.Rows)+len(p.Edges))
 	for _, c := range p.Rows {
 		switch c.Op {
@@ -53,6 +53,9 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 	}
 	for _, g := range p.Guards {
 		b.guardOne(g)
+		for _, uuid := range g.Rows {
+			b.there[rowID{g.Table, uuid}] = true
+		}
 	}
 	for _, c := range p.Rows {
 		b.guardRow(c)
@@ -104,9 +107,11 @@ type builder struct {
 	err      error
 	made     map[rowID]bool              // rows that the plan inserts
 	gone     map[rowID]bool              // rows that the plan deletes
+	there    map[rowID]bool              // rows of guards about sets
 	added    map[rowID]map[string]string // entries of rows that the plan inserts
 	demands  []*demand
 	demanded map[rowID]*demand // the first for each row
+	mutated  map[rowID]int     // the step that mutates a row
 }
 
 // demand is how a row has to be: there, with these pairs in its external_ids and
@@ -270,23 +275,16 @@ func (b *builder) guardSet(g Guard) {
 		b.fail(what, fmt.Errorf("a guard without a row needs a condition"))
 		return
 	}
-	b.guardNames(g, what, where)
-}
-
-// guardNames demands that exactly the rows of these names meet the
-// conditions.
-func (b *builder) guardNames(g Guard, what string, where []ovsdb.Condition) {
-	column := b.schema.nameColumn(g.Table)
-	if len(g.Names) == 0 {
+	if len(g.Rows) == 0 {
 		what += ": there is one by now"
 	} else {
 		what += " are others by now"
 	}
 	var rows []ovsdb.Row
-	for _, name := range g.Names {
-		rows = append(rows, ovsdb.Row{column: name})
+	for _, uuid := range g.Rows {
+		rows = append(rows, ovsdb.Row{columnUUID: ref(uuid)})
 	}
-	b.add(what, wait(g.Table, where, []string{column}, ovsdb.WaitConditionEqual, rows...))
+	b.add(what, wait(g.Table, where, []string{columnUUID}, ovsdb.WaitConditionEqual, rows...))
 }
 
 func (b *builder) guardRow(c RowChange) {
@@ -315,7 +313,7 @@ func (b *builder) guardRow(c RowChange) {
 // guardExists demands that a row is there that the plan neither inserts nor
 // deletes: a mutation of a row that is gone is no error by itself.
 func (b *builder) guardExists(id rowID) {
-	if !b.made[id] && !b.gone[id] && b.demanded[id] == nil {
+	if !b.made[id] && !b.gone[id] && !b.there[id] && b.demanded[id] == nil {
 		b.demand(demand{label(id.table, id.uuid, "", "") + " is gone", id, nil, nil})
 	}
 }
@@ -404,7 +402,11 @@ func (b *builder) update(c RowChange) {
 		if col.Column == columnExternalIDs {
 			was, _ := col.Old.(map[string]string)
 			is, _ := col.New.(map[string]string)
-			b.keys(c.label(), rowID{c.Table, c.UUID}, was, is)
+			var over []string
+			if was[keyDigest] != "" && is[keyDigest] != "" { // it changes with the others: they are as they were
+				over = slices.Collect(maps.Keys(is))
+			}
+			b.keys(c.label(), rowID{c.Table, c.UUID}, was, is, over...)
 			continue
 		}
 		b.put(c.label(), row, c.Table, col.Column, col.New)
@@ -421,27 +423,39 @@ func (b *builder) update(c RowChange) {
 // and taken out before.
 func (b *builder) keys(what string, id rowID, was, is map[string]string, over ...string) {
 	var mutations []ovsdb.Mutation
-	if len(over) > 0 {
+	if out := slices.Concat(over, slices.Collect(maps.Keys(was))); len(out) > 0 {
+		slices.Sort(out)
+		out = slices.Compact(out)
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
-			Mutator: ovsdb.MutateOperationDelete, Value: []any{"set", over}})
-	}
-	if len(was) > 0 {
-		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
-			Mutator: ovsdb.MutateOperationDelete, Value: wireTexts(slices.Sorted(maps.Keys(was)))})
+			Mutator: ovsdb.MutateOperationDelete, Value: wireTexts(out)})
 	}
 	if len(is) > 0 {
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
 			Mutator: ovsdb.MutateOperationInsert, Value: wireMap(is)})
 	}
-	if len(mutations) == 0 {
-		return
-	}
-	b.add(what, ovsdb.Operation{Op: ovsdb.OperationMutate, Table: id.table, Where: isRow(id.uuid), Mutations: mutations})
+	b.mutate(what, id, mutations)
 	added := maps.Clone(is)
-	maps.DeleteFunc(added, func(key, _ string) bool { _, had := was[key]; return had })
+	maps.DeleteFunc(added, func(key, _ string) bool {
+		_, had := was[key]
+		return had || slices.Contains(over, key)
+	})
 	if len(added) > 0 {
 		b.waitRow(&demand{what + ": external_ids have changed", id, added, nil})
 	}
+}
+
+// mutate mutates a row, all in one operation: each costs the server the whole row.
+func (b *builder) mutate(what string, id rowID, mutations []ovsdb.Mutation) {
+	if len(mutations) == 0 {
+		return
+	}
+	if at, ok := b.mutated[id]; ok {
+		op := &b.steps[at].op
+		op.Mutations = append(op.Mutations, mutations...)
+		return
+	}
+	b.mutated[id] = len(b.steps)
+	b.add(what, ovsdb.Operation{Op: ovsdb.OperationMutate, Table: id.table, Where: isRow(id.uuid), Mutations: mutations})
 }
 
 func (b *builder) edges(e EdgeChange) {
@@ -452,16 +466,14 @@ func (b *builder) edges(e EdgeChange) {
 	if !b.require(what, e.Table, e.Column) {
 		return
 	}
-	op := ovsdb.Operation{Op: ovsdb.OperationMutate, Table: e.Table, Where: isRow(e.From)}
+	var mutations []ovsdb.Mutation
 	if len(e.Remove) > 0 {
-		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
+		mutations = append(mutations, ovsdb.Mutation{Column: e.Column,
 			Mutator: ovsdb.MutateOperationDelete, Value: wireRefs[UUID](e.Remove)})
 	}
 	if len(e.Add) > 0 {
-		op.Mutations = append(op.Mutations, ovsdb.Mutation{Column: e.Column,
+		mutations = append(mutations, ovsdb.Mutation{Column: e.Column,
 			Mutator: ovsdb.MutateOperationInsert, Value: wireRefs[UUID](e.Add)})
 	}
-	if len(op.Mutations) > 0 {
-		b.add(what, op)
-	}
+	b.mutate(what, rowID{e.Table, e.From}, mutations)
 }

@@ -3,9 +3,7 @@ package nbdb
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
@@ -72,21 +70,6 @@ func (s *Schema) encode(table, column string, value any) (wire any, ok bool, err
 		return nil, false, fmt.Errorf("table %s, column %s: %w", table, column, err)
 	}
 	return wire, true, nil
-}
-
-// nameColumn is the column by which rows of a table are told apart: name, or
-// where there is none the first plain string column in alphabetical order.
-func (s *Schema) nameColumn(table string) string {
-	if s.Has(table, "name") {
-		return "name"
-	}
-	columns := s.db.Tables[table].Columns
-	for _, column := range slices.Sorted(maps.Keys(columns)) {
-		if columns[column].Type == ovsdb.TypeString {
-			return column
-		}
-	}
-	return "name"
 }
 
 // present are those of a type's columns that the server has.

@@ -28,21 +28,23 @@ func AmendList(before, after *model.Resource, stored map[string]string, c Contex
 	a := &Amendment{Was: b.someRules(was, first, len(was.Rules)-last), Is: b.someRules(is, first, len(is.Rules)-last)}
 	a.WasIDs = map[string]string{KeyKey: stored[KeyKey], KeyDigest: stored[KeyDigest]}
 	a.IDs = map[string]string{KeyKey: stored[KeyKey]}
-	whole := maps.Clone(stored)
 	for i := range was.Rules[first : len(was.Rules)-last] {
 		key := ruleIDsKey(&was.Rules[first+i])
 		a.WasIDs[key] = stored[key]
-		delete(whole, key)
 	}
 	for i := range is.Rules[first : len(is.Rules)-last] {
 		text, err := model.MarshalRule(&is.Rules[first+i])
 		if err != nil {
 			return nil, err
 		}
-		key := ruleIDsKey(&is.Rules[first+i])
-		a.IDs[key], whole[key] = text, text
+		a.IDs[ruleIDsKey(&is.Rules[first+i])] = text
 	}
-	a.IDs[KeyDigest] = Digest([]byte(StoredSpec(whole)), after.Manager)
+	a.IDs[KeyDigest] = ListDigest(is.Rules, after.Manager, func(key string) string {
+		if text, ok := a.IDs[key]; ok {
+			return text
+		}
+		return stored[key]
+	})
 	return a, nil
 }
 

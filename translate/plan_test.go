@@ -146,7 +146,7 @@ func (w *planText) guard(g nbdb.Guard) {
 	if g.Row != "" {
 		s += " " + string(g.Row)
 	} else {
-		s += fmt.Sprintf(" rows %v", g.Names)
+		s += fmt.Sprintf(" rows %v", g.Rows)
 	}
 	if g.Match != "" {
 		s += fmt.Sprintf(" %s has %s", g.Match, g.Ref)

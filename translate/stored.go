@@ -37,20 +37,29 @@ func StoredSpec(ids map[string]string) string {
 		}
 	}
 	slices.SortFunc(rules, func(a, b rule) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.text, b.text)) })
-	var all strings.Builder
-	all.Grow(size)
+	return string(joinRules(spec, len(rules), size, func(i int) string { return rules[i].text }))
+}
+
+// joinRules puts the texts of n rules, of about so many bytes with the rest, into the
+// spec of a list that is stored in parts.
+func joinRules(spec string, n, size int, text func(i int) string) []byte {
+	all := make([]byte, 0, size)
 	head, tail, _ := strings.Cut(spec, noRules)
-	all.WriteString(head)
-	all.WriteString(strings.TrimSuffix(noRules, "]"))
-	for i, r := range rules {
+	all = append(append(all, head...), strings.TrimSuffix(noRules, "]")...)
+	for i := range n {
 		if i > 0 {
-			all.WriteByte(',')
+			all = append(all, ',')
 		}
-		all.WriteString(r.text)
+		all = append(all, text(i)...)
 	}
-	all.WriteByte(']')
-	all.WriteString(tail)
-	return all.String()
+	return append(append(all, ']'), tail...)
+}
+
+// ListDigest is Digest of what a list's home stores in parts, where the rules in it
+// are just these; ids give the value of a key.
+func ListDigest(rules []model.Rule, manager string, ids func(key string) string) string {
+	const size = 128 // of a rule
+	return Digest(joinRules(ids(KeySpec), len(rules), len(rules)*size, func(i int) string { return ids(ruleIDsKey(&rules[i])) }), manager)
 }
 
 // store writes a resource into external_ids, each rule of a list under a key of

@@ -12,7 +12,7 @@ import (
 // ahead is a connection that was begun while the input was still being read, and
 // the northbound database with it.
 type ahead struct {
-	done  chan struct{}   // closed when there is what follows
+	done  chan struct{} // closed when there is what follows
 	nb    *nbdb.Client
 	store engine.Store
 	err   error

@@ -210,7 +210,7 @@ func (s stored) amended(now nbdb.Row, d nbdb.Difference) *stored {
 	if !ok || len(d.IDs()) > maxAmended || !translate.InParts(now.IDs()) {
 		return nil
 	}
-	ids, rules := now.IDs(), slices.Clone(was.Rules)
+	ids, rules := now.IDs(), slices.Grow(slices.Clone(was.Rules), len(d.IDs()))
 	for key := range d.IDs() {
 		name, isRule := strings.CutPrefix(key, translate.KeyRulePrefix)
 		if !isRule && strings.HasPrefix(key, nbdb.KeyPrefix) && key != translate.KeyDigest {
@@ -224,7 +224,7 @@ func (s stored) amended(now nbdb.Row, d nbdb.Difference) *stored {
 	}
 	r, spec := *s.resource, *was
 	r.Spec, spec.Rules = &spec, rules
-	if ids[translate.KeyDigest] != translate.ListDigest(rules, r.Manager, func(key string) string { return ids[key] }) {
+	if ids[translate.KeyDigest] != translate.ListDigest(rules, r.Manager, ids) {
 		return nil
 	}
 	return &stored{resource: &r}

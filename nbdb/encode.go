@@ -105,12 +105,13 @@ type encoded [][]byte
 // They are what libovsdb makes of the operations, but its own encoding goes over
 // each of them three times.
 func transaction(database string, ops []ovsdb.Operation) (encoded, error) {
-	const piece, room = 64 << 10, 4 << 10
+	const most, room, usual = 64 << 10, 1 << 10, 1 << 9
+	piece := func(left int) []byte { return make([]byte, 0, min(most, room+left*usual)) }
 	var pieces encoded
-	b := appendText(append(make([]byte, 0, min(piece, room+len(ops)<<9)), '['), database)
+	b := appendText(append(piece(len(ops)), '['), database)
 	for i := range ops {
 		if i > 0 && cap(b)-len(b) < room {
-			pieces, b = append(pieces, b), make([]byte, 0, piece)
+			pieces, b = append(pieces, b), piece(len(ops)-i)
 		}
 		var err error
 		if b, err = appendOperation(append(b, ','), &ops[i]); err != nil {

@@ -40,7 +40,8 @@ type (
 	}
 )
 
-const readSize = 4 << 10
+// A read has room for readSize; short messages share a chunk.
+const readSize, chunk = 4 << 10, 16 << 10
 
 // What stands at most outer deep in a message and is longer than much is found
 // again without reading it: in an answer to a transaction the rows of a select.
@@ -57,7 +58,7 @@ func (c *codec) frame() ([]byte, error) {
 			if cap(buf)-len(buf) < readSize {
 				// A message of megabytes is copied seldom. slices.Grow would clear what
 				// it adds, and so make memory of all of it.
-				buf = append(make([]byte, 0, len(buf)+max(readSize, 3*len(buf))), buf...)
+				buf = append(make([]byte, 0, len(buf)+max(chunk, 3*len(buf))), buf...)
 			}
 			n, err := c.conn.Read(buf[len(buf):cap(buf)])
 			if buf = buf[:len(buf)+n]; n == 0 && err != nil {
@@ -87,9 +88,11 @@ func (c *codec) frame() ([]byte, error) {
 				c.ends[begun[depth]] = i + 1
 			}
 			if depth == 0 {
-				// The message is kept by who reads it, so what follows moves.
-				c.ahead = slices.Clone(buf[i+1:])
-				return buf[:i+1], nil
+				// The message is kept by who reads it: what follows a long one moves.
+				if c.ahead = buf[i+1:]; cap(buf) > 2*chunk {
+					c.ahead = slices.Clone(c.ahead)
+				}
+				return buf[: i+1 : i+1], nil
 			}
 		}
 	}

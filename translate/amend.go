@@ -39,12 +39,7 @@ func AmendList(before, after *model.Resource, stored map[string]string, c Contex
 		}
 		a.IDs[ruleIDsKey(&is.Rules[first+i])] = text
 	}
-	a.IDs[KeyDigest] = ListDigest(is.Rules, after.Manager, func(key string) string {
-		if text, ok := a.IDs[key]; ok {
-			return text
-		}
-		return stored[key]
-	})
+	a.IDs[KeyDigest] = ListDigest(is.Rules, after.Manager, a.IDs, stored)
 	return a, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -99,6 +100,11 @@ func RowUUID(owner, table, key string) nbdb.UUID {
 func Digest(stored []byte, manager string) string {
 	h := sha256.New()
 	h.Write(stored)
+	return digest(h, manager)
+}
+
+// digest ends a Digest.
+func digest(h hash.Hash, manager string) string {
 	h.Write([]byte{0})
 	h.Write([]byte(manager))
 	return hex.EncodeToString(h.Sum(nil)[:8])

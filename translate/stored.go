@@ -1,7 +1,10 @@
 package translate
 
 import (
+	"bufio"
 	"cmp"
+	"crypto/sha256"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,29 +40,48 @@ func StoredSpec(ids map[string]string) string {
 		}
 	}
 	slices.SortFunc(rules, func(a, b rule) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.text, b.text)) })
-	return string(joinRules(spec, len(rules), size, func(i int) string { return rules[i].text }))
+	var all strings.Builder
+	all.Grow(size)
+	joinRules(&all, spec, len(rules), func(i int) string { return rules[i].text })
+	return all.String()
 }
 
-// joinRules puts the texts of n rules, of about so many bytes with the rest, into the
-// spec of a list that is stored in parts.
-func joinRules(spec string, n, size int, text func(i int) string) []byte {
-	all := make([]byte, 0, size)
+// joinRules writes the spec of a list that is stored in parts with the texts of its
+// n rules.
+func joinRules(w io.StringWriter, spec string, n int, text func(i int) string) {
+	write := func(text string) { _, _ = w.WriteString(text) } // memory
 	head, tail, _ := strings.Cut(spec, noRules)
-	all = append(append(all, head...), strings.TrimSuffix(noRules, "]")...)
+	write(head)
+	write(strings.TrimSuffix(noRules, "]"))
 	for i := range n {
 		if i > 0 {
-			all = append(all, ',')
+			write(",")
 		}
-		all = append(all, text(i)...)
+		write(text(i))
 	}
-	return append(append(all, ']'), tail...)
+	write("]")
+	write(tail)
 }
 
 // ListDigest is Digest of what a list's home stores in parts, where the rules in it
-// are just these; ids give the value of a key.
-func ListDigest(rules []model.Rule, manager string, ids func(key string) string) string {
-	const size = 128 // of a rule
-	return Digest(joinRules(ids(KeySpec), len(rules), len(rules)*size, func(i int) string { return ids(ruleIDsKey(&rules[i])) }), manager)
+// are just these. The values of its keys stand in the first of the maps that has them.
+func ListDigest(rules []model.Rule, manager string, ids ...map[string]string) string {
+	value := func(key []byte) string {
+		for _, m := range ids {
+			if text, ok := m[string(key)]; ok {
+				return text
+			}
+		}
+		return ""
+	}
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 1<<10) // a hash takes no strings
+	key := []byte(KeyRulePrefix)
+	joinRules(w, value([]byte(KeySpec)), len(rules), func(i int) string {
+		return value(strconv.AppendInt(key[:len(KeyRulePrefix)], int64(rules[i].Number), 10))
+	})
+	_ = w.Flush() // a hash never fails
+	return digest(h, manager)
 }
 
 // store writes a resource into external_ids, each rule of a list under a key of

@@ -117,7 +117,13 @@ func concernsItself(c *change) bool {
 // overtake overtakes with expectations what was planned without them, and what
 // relies on the addresses that attachments may use with a change of these.
 func (g *guarder) overtake(changes []*change) {
-	if g.desire.world.historyHome(g.vpc) == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {
+	home := translate.HistoryUUID(g.desire.world.owner, g.vpc)
+	if slices.ContainsFunc(g.tx.Rows, func(r nbdb.RowChange) bool { return r.Op == nbdb.Insert && r.UUID == home }) {
+		first := "0"
+		g.tx.Entries = append(g.tx.Entries, nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: translate.NoteExpected, New: &first})
+		return // nobody has planned anything without the expectations that come along
+	}
+	if g.desire.world.historyHome(g.vpc) == nil && g.notes[translate.NoteExpected] == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {
 		return
 	}
 	expected, relies, adds := false, false, false

@@ -197,6 +197,19 @@ func TestPreconditionsOfOneRow(t *testing.T) {
 	require.Len(t, waits, 2, "before and after")
 	require.Equal(t, includes(columnExternalIDs, wireMap(map[string]string{"ovn-vpc:rule/1": "{}"})), waits[1].Where[1], "only what is new")
 
+	entries := []EntryChange{{Table: TableLogicalRouter, Row: uid(3), Key: "ovn-vpc-history:2", New: ptr("{}")}, {Table: TableLogicalRouter, Row: uid(3), Key: "ovn-vpc-history:1", Over: true}}
+	of := func(ids map[string]string, columns map[string]any) []ovsdb.Operation {
+		ops, err := Plan{Guards: []Guard{{Table: TableLogicalRouter, Row: uid(3), Includes: ids, Columns: columns}}, Entries: entries}.Operations(packaged(t))
+		require.NoError(t, err)
+		return ops
+	}
+	ops := of(map[string]string{"note": "1"}, nil)
+	require.Len(t, ops, 2, "what stays is looked at with what is added")
+	require.Equal(t, includes(columnExternalIDs, wireMap{"ovn-vpc-history:2": "{}", "note": "1"}), ops[1].Where[1])
+	require.Len(t, of(map[string]string{"ovn-vpc-history:1": "1"}, nil), 3, "that goes")
+	require.Len(t, of(map[string]string{"ovn-vpc-history:2": "{}"}, nil), 3, "that comes")
+	require.Len(t, of(map[string]string{"note": "1"}, map[string]any{"name": "shop"}), 3)
+
 	update.Op = Insert // of another row: nothing but the edge is about this one
 	update.UUID = uid(3)
 	waits, _ = operations()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -41,14 +40,16 @@ func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 
 func (p Plan) steps(s *Schema) ([]step, error) {
 	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, there: map[rowID]bool{},
-		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}, mutated: map[rowID]int{}}
+		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}, changed: map[rowID]bool{}, mutated: map[rowID]int{}}
 	b.steps = make([]step, 0, len(p.Rows)+len(p.Edges))
 	for _, c := range p.Rows {
 		switch c.Op {
 		case Insert:
 			b.made[rowID{c.Table, c.UUID}] = true
 		case Delete:
-			b.gone[rowID{c.Table, c.UUID}] = true
+			b.gone[rowID{c.Table, c.UUID}], b.changed[rowID{c.Table, c.UUID}] = true, true
+		case Update:
+			b.changed[rowID{c.Table, c.UUID}] = true
 		}
 	}
 	for _, g := range p.Guards {
@@ -74,6 +75,9 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 	for _, e := range entries {
 		b.guardEntries(e)
 	}
+	for i := range entries {
+		b.fold(&entries[i])
+	}
 	for _, d := range b.demands {
 		b.waitRow(d)
 	}
@@ -90,7 +94,7 @@ func (p Plan) steps(s *Schema) ([]step, error) {
 		b.edges(e)
 	}
 	for _, e := range entries {
-		b.keys(e.what(), e.id, e.was, e.is, e.over...)
+		b.keys(e)
 	}
 	for _, c := range p.Rows {
 		if c.Op == Delete {
@@ -111,56 +115,8 @@ type builder struct {
 	added    map[rowID]map[string]string // entries of rows that the plan inserts
 	demands  []*demand
 	demanded map[rowID]*demand // the first for each row
+	changed  map[rowID]bool    // rows that the plan updates or deletes
 	mutated  map[rowID]int     // the step that mutates a row
-}
-
-// demand is how a row has to be: there, with these pairs in its external_ids and
-// these values.
-type demand struct {
-	what   string // it means where it is not so
-	id     rowID
-	ids    map[string]string
-	values ovsdb.Row
-}
-
-// demand adds to what has to be before anything is changed. What is asked of one
-// row becomes one precondition, unless it contradicts itself.
-func (b *builder) demand(d demand) {
-	first := b.demanded[d.id]
-	if first == nil || contradict(first.ids, d.ids) || contradict(first.values, d.values) {
-		b.demands = append(b.demands, &d)
-		if first == nil {
-			b.demanded[d.id] = &d
-		}
-		return
-	}
-	if len(first.ids)+len(first.values) == 0 {
-		first.what = d.what
-	}
-	first.ids, first.values = union(first.ids, d.ids), union(first.values, d.values)
-}
-
-// contradict tells whether a key has another value in the second map.
-func contradict[M ~map[string]V, V any](a, b M) bool {
-	for k, v := range b {
-		if had, ok := a[k]; ok && !reflect.DeepEqual(had, v) {
-			return true
-		}
-	}
-	return false
-}
-
-// union is what two maps hold; it may be one of them.
-func union[M ~map[string]V, V any](a, b M) M {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
-	}
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return both
 }
 
 func (b *builder) add(what string, op ovsdb.Operation) {
@@ -201,19 +157,6 @@ func wait(table string, where []ovsdb.Condition, columns []string, until ovsdb.W
 	now := 0
 	return ovsdb.Operation{Op: ovsdb.OperationWait, Table: table, Timeout: &now,
 		Where: where, Columns: columns, Until: string(until), Rows: rows}
-}
-
-// waitRow refuses the transaction where a row is not as demanded by now.
-func (b *builder) waitRow(d *demand) {
-	where, values := isRow(d.id.uuid), d.values
-	if len(d.ids) > 0 {
-		where = append(where, includes(columnExternalIDs, wireMap(d.ids)))
-	}
-	if len(values) == 0 { // any row will do: not none
-		b.add(d.what, wait(d.id.table, where, []string{columnUUID}, ovsdb.WaitConditionNotEqual))
-		return
-	}
-	b.add(d.what, wait(d.id.table, where, slices.Sorted(maps.Keys(values)), ovsdb.WaitConditionEqual, values))
 }
 
 // require fails where the server lacks a column, or with an empty column a table.
@@ -322,11 +265,16 @@ func (b *builder) guardExists(id rowID) {
 // many cost no more than the row.
 type rowEntries struct {
 	id      rowID
+	what    string // in words, where that is known
 	was, is map[string]string
-	over    []string // keys that are set whatever they were
+	over    []string          // keys that are set whatever they were
+	stays   map[string]string // pairs that have to be there
 }
 
-func (e rowEntries) what() string {
+func (e rowEntries) label() string {
+	if e.what != "" {
+		return e.what
+	}
 	keys := slices.Sorted(maps.Keys(e.was))
 	if len(e.is) > 0 {
 		keys = slices.Sorted(maps.Keys(e.is))
@@ -372,7 +320,7 @@ func groupEntries(entries []EntryChange) []rowEntries {
 func (b *builder) guardEntries(e rowEntries) {
 	switch {
 	case len(e.was) > 0:
-		b.demand(demand{e.what() + " has changed", e.id, e.was, nil})
+		b.demand(demand{e.label() + " has changed", e.id, e.was, nil})
 	case len(e.is) == 0:
 		b.guardExists(e.id)
 	}
@@ -406,7 +354,7 @@ func (b *builder) update(c RowChange) {
 			if was[keyDigest] != "" && is[keyDigest] != "" { // it changes with the others: they are as they were
 				over = slices.Collect(maps.Keys(is))
 			}
-			b.keys(c.label(), rowID{c.Table, c.UUID}, was, is, over...)
+			b.keys(rowEntries{id: rowID{c.Table, c.UUID}, what: c.label(), was: was, is: is, over: over})
 			continue
 		}
 		b.put(c.label(), row, c.Table, col.Column, col.New)
@@ -416,31 +364,30 @@ func (b *builder) update(c RowChange) {
 	}
 }
 
-// keys exchanges pairs in the external_ids of a row; keys of over go with any
-// value. Inserting a key that is there leaves it as it is; so the wait after it
+// keys exchanges pairs in the external_ids of a row. Inserting a key that is there leaves it as it is; so the wait after it
 // refuses the transaction where somebody else has added the key with another
 // value meanwhile. That can't be with one that had a value, which is demanded
 // and taken out before.
-func (b *builder) keys(what string, id rowID, was, is map[string]string, over ...string) {
+func (b *builder) keys(e rowEntries) {
 	var mutations []ovsdb.Mutation
-	if out := slices.Concat(over, slices.Collect(maps.Keys(was))); len(out) > 0 {
+	if out := slices.Concat(e.over, slices.Collect(maps.Keys(e.was))); len(out) > 0 {
 		slices.Sort(out)
 		out = slices.Compact(out)
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
 			Mutator: ovsdb.MutateOperationDelete, Value: wireTexts(out)})
 	}
-	if len(is) > 0 {
+	if len(e.is) > 0 {
 		mutations = append(mutations, ovsdb.Mutation{Column: columnExternalIDs,
-			Mutator: ovsdb.MutateOperationInsert, Value: wireMap(is)})
+			Mutator: ovsdb.MutateOperationInsert, Value: wireMap(e.is)})
 	}
-	b.mutate(what, id, mutations)
-	added := maps.Clone(is)
+	b.mutate(e.label(), e.id, mutations)
+	added := maps.Clone(e.is)
 	maps.DeleteFunc(added, func(key, _ string) bool {
-		_, had := was[key]
-		return had || slices.Contains(over, key)
+		_, had := e.was[key]
+		return had || slices.Contains(e.over, key)
 	})
 	if len(added) > 0 {
-		b.waitRow(&demand{what + ": external_ids have changed", id, added, nil})
+		b.waitRow(&demand{e.label() + ": external_ids have changed", e.id, union(added, e.stays), nil})
 	}
 }
 

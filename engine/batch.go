@@ -76,11 +76,11 @@ func (b *batch) plan(ctx context.Context, attempt int) (*Plan, error) {
 	if p := b.hastily(ctx); p != nil {
 		return p, nil
 	}
-	open, err := b.look(ctx)
-	if err != nil {
-		return nil, err
+	p, open, err := b.look(ctx)
+	if err != nil || p != nil {
+		return p, err
 	}
-	p, open, err := b.fit(ctx, open)
+	p, open, err = b.fit(ctx, open)
 	if err != nil {
 		return nil, err
 	}
@@ -97,19 +97,24 @@ func (b *batch) note(p *Plan, open []int) {
 }
 
 // look gives the edits that go on, after it has asked them, and the world
-// that they are planned in. Names of others' ports are not in the mirror:
-// a plan that collides with one is made from the database.
-func (b *batch) look(ctx context.Context) (open []int, err error) {
+// that they are planned in, or the whole plan. Names of others' ports are not in the
+// mirror: a plan that collides with one is made from the database.
+func (b *batch) look(ctx context.Context) (p *Plan, open []int, err error) {
 	m := b.engine.Mirror
 	var constraint *nbdb.ConstraintError
 	if len(b.edits) == 0 || errors.As(b.runner.last, &constraint) || !m.lock(ctx) {
 		if b.world, err = b.engine.readFresh(ctx, b.scope()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		open = b.begin(nil)
-		return open, b.engine.readNames(ctx, b.world, b.fresh(open))
+		return nil, open, b.engine.readNames(ctx, b.world, b.fresh(open))
 	}
 	defer m.mu.RUnlock()
+	if b.ofRules() && b.lost == nil && !unknown(b.runner.last) {
+		if p = b.rulesAlone(m); p != nil {
+			return p, nil, nil
+		}
+	}
 	if open, err = b.lookNarrowly(m); err == nil && b.world == nil {
 		b.world, err = m.wide(b.scope())
 		if err == nil {
@@ -117,25 +122,28 @@ func (b *batch) look(ctx context.Context) (open []int, err error) {
 			m.putNames(b.world.state, b.fresh(open))
 		}
 	}
-	return open, err
+	return nil, open, err
 }
 
-// lookNarrowly is look in a narrow world; it leaves none where that is not enough,
-// as for what a change opens, which hangs on attachments with addresses beside
-// their tier's. The caller holds the mirror's lock.
+// lookNarrowly is look in a narrow world; it leaves none where that is not enough.
+// The caller holds the mirror's lock.
 func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
-	if b.engine.Openings != nil {
-		b.world = nil
-		return nil, nil
+	vpc := vpcOf(b.edits[0].ID)
+	var judging []string
+	if n := m.networks[vpc]; n != nil && (b.engine.Openings != nil || m.expects(vpc, n)) {
+		known := false
+		if judging, known = m.judging(vpc); !known {
+			b.world = nil
+			return nil, nil
+		}
 	}
-	if b.world, err = m.narrow(b.edits); b.world == nil || err != nil {
+	if b.world, err = m.narrow(b.edits, judging...); b.world == nil || err != nil {
 		return nil, err
 	}
-	vpc := vpcOf(b.edits[0].ID)
 	open = b.begin(m.networks[vpc].requests)
 	// What they ask for may be somebody's, who is to be named.
 	if more := m.holders(vpc, b.wish(open).put); len(more) > 0 {
-		if b.world, err = m.narrow(b.edits, more...); err != nil {
+		if b.world, err = m.narrow(b.edits, append(more, judging...)...); err != nil {
 			return nil, err
 		}
 	}

@@ -27,7 +27,11 @@ func (b *batch) hastily(ctx context.Context) *Plan {
 }
 
 func (b *batch) guess(ctx context.Context, m *Mirror) *Plan {
-	if len(b.edits) == 1 && b.edits[0].Rules {
+	if b.ofRules() {
+		if !m.hold(m.synced.Load()) {
+			return nil
+		}
+		defer m.mu.RUnlock()
 		return b.rulesAlone(m)
 	}
 	open, err := b.lookHastily(m)
@@ -54,8 +58,11 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	defer m.mu.RUnlock()
 	s := scope{vpcs: []string{vpcOf(b.edits[0].ID)}, attachments: map[string]bool{}}
 	n := m.networks[s.vpcs[0]]
-	if n == nil || !n.intact() || m.expects(s.vpcs[0], n) {
+	if n == nil || !n.intact() {
 		return nil, nil
+	}
+	if m.expects(s.vpcs[0], n) { // a verdict hangs on all tiers
+		return b.lookNarrowly(m)
 	}
 	if m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, s.vpcs[0])) == nil {
 		return nil, nil // without it a limit hangs on all tiers
@@ -101,11 +108,15 @@ func (b *batch) marked() bool {
 	return slices.ContainsFunc(b.outcomes, func(o outcome) bool { return o.put != nil && o.put.Request != "" })
 }
 
+// ofRules tells whether there is nothing to do but to change some rules of a list.
+func (b *batch) ofRules() bool { return len(b.edits) == 1 && b.edits[0].Rules }
+
 // rulesAlone plans an edit of some rules of a list from what these come to, in a
-// VPC where nothing else can hang on them; nil where that is not enough.
+// VPC where nothing else can hang on them; nil where that is not enough. The caller
+// holds the mirror's lock.
 func (b *batch) rulesAlone(m *Mirror) *Plan {
 	e, x := b.engine, b.edits[0]
-	if e.RepairDamaged {
+	if e.RepairDamaged || e.Openings != nil {
 		return nil
 	}
 	r := m.rulesOf(x)

@@ -45,6 +45,7 @@ type network struct {
 	odd       map[nbdb.UUID]bool              // rows that can't be read, or were edited by hand
 	requests  map[requestKey]model.ID
 	holdings  holdings
+	allowing  map[string]bool // attachments that add addresses to their tier's, or would if they were enabled
 }
 
 // pair counts where an attachment is stored.
@@ -216,7 +217,7 @@ func (m *Mirror) network(vpc string) *network {
 	if n == nil {
 		n = &network{structure: map[model.ID][]nbdb.Row{}, ports: map[string][]nbdb.Row{}, stored: map[nbdb.UUID]stored{},
 			copies: map[nbdb.UUID]map[string]string{}, paired: map[string]pair{}, odd: map[nbdb.UUID]bool{},
-			requests: map[requestKey]model.ID{},
+			requests: map[requestKey]model.ID{}, allowing: map[string]bool{},
 			holdings: holdings{map[netip.Addr][]string{}, map[tierMAC][]string{}}}
 		m.networks[vpc] = n
 	}
@@ -350,6 +351,11 @@ func (n *network) note(r *model.Resource, by int) {
 		return
 	}
 	n.pair(id.Name, by, 0)
+	if by > 0 && len(spec.AllowedAddresses) > 0 {
+		n.allowing[id.Name] = true
+	} else {
+		delete(n.allowing, id.Name)
+	}
 	for _, a := range spec.Addresses {
 		hold(n.holdings.addresses, a, id.Name, by > 0)
 	}

@@ -86,7 +86,7 @@ var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRout
 func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	vpc := vpcOf(edits[0].ID)
 	n := m.networks[vpc]
-	if n == nil || !n.intact() || m.expects(vpc, n) {
+	if n == nil || !n.intact() {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
@@ -194,8 +194,35 @@ func (n *network) listOf(id model.ID, rows []nbdb.Row) string {
 	return ""
 }
 
-// expects tells whether all attachments of a VPC matter for changes of some:
-// expectations are there or were, which the addresses that attachments add may break.
+// judging are the attachments that count for what a change opens or breaks: those
+// that add addresses to their tier's, and those that expectations name. known is
+// false where an expectation can't be read.
+func (m *Mirror) judging(vpc string) (names []string, known bool) {
+	n := m.networks[vpc]
+	if n == nil {
+		return nil, true
+	}
+	names = slices.Collect(maps.Keys(n.allowing))
+	for _, r := range []nbdb.Row{
+		m.rows.Get(nbdb.TableLogicalRouter, translate.RouterUUID(m.owner, vpc)), m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, vpc)),
+	} {
+		if r == nil {
+			continue
+		}
+		for key, value := range r.IDs() {
+			_, res, err := expectation(m.owner, r, key, value)
+			if err != nil {
+				return nil, false
+			}
+			if res != nil {
+				names = append(names, res.Spec.(*model.ExpectationSpec).Attachments()...)
+			}
+		}
+	}
+	return names, true
+}
+
+// expects tells whether a VPC has expectations, or had them.
 func (m *Mirror) expects(vpc string, n *network) bool {
 	router := nbdb.Lookup[*nbdb.LogicalRouter](m.rows, translate.RouterUUID(m.owner, vpc))
 	if router == nil || n.stored[router.UUID].resource == nil {

@@ -20,12 +20,8 @@ type rulesEdit struct {
 }
 
 // rulesOf asks an edit of rules, and finds out what these come to; nil where more
-// may change, or their rows are not as they should be.
+// may change, or their rows are not as they should be. The caller holds the lock.
 func (m *Mirror) rulesOf(x Edit) *rulesEdit {
-	if !m.hold(m.synced.Load()) {
-		return nil
-	}
-	defer m.mu.RUnlock()
 	vpc := x.ID.VPC
 	n := m.networks[vpc]
 	if n == nil || !n.intact() || m.expects(vpc, n) {

@@ -40,4 +40,22 @@ func summary(w *world) any {
 }
 
 // RulesAlone tells whether an edit of rules is planned from what these come to.
-func RulesAlone(e *Engine, x Edit) bool { return e.Mirror.rulesOf(x) != nil }
+func RulesAlone(e *Engine, x Edit) bool {
+	e.Mirror.mu.RLock()
+	defer e.Mirror.mu.RUnlock()
+	return e.Mirror.rulesOf(x) != nil
+}
+
+// Narrow tells whether an edit is planned in a world without attachments that don't
+// count for it.
+func Narrow(e *Engine, x Edit) bool {
+	e.Mirror.mu.RLock()
+	defer e.Mirror.mu.RUnlock()
+	b := &batch{engine: e, edits: []Edit{x}, runner: e.newRunner(false), outcomes: make([]outcome, 1)}
+	_, err := b.lookNarrowly(e.Mirror)
+	if err != nil || b.world == nil {
+		return false
+	}
+	_, all := b.world.resources[model.ID{Kind: model.KindAttachment, VPC: x.ID.VPC, Name: "other"}]
+	return !all
+}

@@ -112,6 +112,17 @@ func (s *ExpectationSpec) ends(vpc string, exists func(ID) bool) (ends [2]ID) {
 	return ends
 }
 
+// Attachments are the names that the ends give of what may be attachments.
+func (s *ExpectationSpec) Attachments() []string {
+	var names []string
+	for _, end := range s.ends("", func(id ID) bool { return id.Kind == KindAttachment }) {
+		if end.Kind == KindAttachment {
+			names = append(names, end.Name)
+		}
+	}
+	return names
+}
+
 func (c *crossChecker) expectation(r *Resource, spec *ExpectationSpec) {
 	exists := func(id ID) bool { return c.state.byID[id] != nil }
 	for i, id := range spec.ends(r.Metadata.VPC, exists) {

@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/reach"
+)
+
+// In a VPC with expectations, and where nothing may be opened, an edit looks at the
+// attachments that count, and comes to what it comes to when it looks at all.
+func TestEditsBesideExpectations(t *testing.T) {
+	all, some := newFixture(t, false), newFixture(t, false)
+	now := time.Unix(1700000000, 0)
+	for _, f := range []*fixture{all, some} {
+		f.Now = func() time.Time { return now }
+		f.apply(guarded() + att("shop", "a-0", "app") + att("shop", "other", "db"))
+	}
+	some.mirror()
+	refused, landed := 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		name := rapid.SampledFrom([]string{"a-0", "a-1", "a-2", "app"})
+		for range rapid.IntRange(1, 5).Draw(r, "steps") {
+			x, rule := edit(t, r, name)
+			if x == nil {
+				text := expectation("shop", rapid.SampledFrom([]string{"e-0", "e-1"}).Draw(r, "expectation"), drawExpectation(r, name))
+				drop := rapid.IntRange(0, 2).Draw(r, "drop") == 0
+				require.Equal(r, all.expect(text, drop), some.expect(text, drop))
+				continue
+			}
+			x.Hasty = rapid.Bool().Draw(r, "hasty")
+			x.Rules = rule && x.Hasty
+			engines := []*engine.Engine{all.Engine, some.Engine}
+			if rapid.IntRange(0, 4).Draw(r, "confirming") == 0 {
+				for i, e := range engines {
+					engines[i] = e.Confirming([]reach.Opening{})
+				}
+			}
+			require.True(r, engine.Narrow(engines[1], *x))
+			var outcomes [2]string
+			for i, e := range engines {
+				edited, _, err := e.Edit(all.ctx, []engine.Edit{*x}, false)
+				require.NoError(r, err)
+				outcomes[i] = fmt.Sprint(edited[0].Err, " ", edited[0].Result)
+				if edited[0].Err != nil {
+					refused++
+				} else {
+					landed++
+				}
+			}
+			require.Equal(r, outcomes[0], outcomes[1], "%s", x.ID)
+		}
+		require.True(r, some.Mirror.Current(some.ctx))
+		is, want := some.everything(), all.everything()
+		require.Len(r, is, len(want))
+		for id, o := range want {
+			require.Equal(r, o.Resource, is[id].Resource)
+		}
+		some.noDrift()
+	})
+	require.NotZero(t, refused)
+	require.NotZero(t, landed)
+}
+
+// edit is one of an attachment or of a list's rule, nil for neither.
+func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Edit, rule bool) {
+	switch rapid.IntRange(0, 5).Draw(r, "what") {
+	case 0:
+		return nil, false
+	case 1, 2:
+		one := drawRuleEdit(r)
+		one.list = rapid.SampledFrom([]string{"app", "db"}).Draw(r, "of")
+		if one.rule != nil && len(one.rule.Tiers) > 0 {
+			one.rule.Tiers = []string{"app"}
+		}
+		x := one.edit(false)
+		return &x, true
+	}
+	of := name.Draw(r, "attachment")
+	if rapid.IntRange(0, 3).Draw(r, "gone") == 0 {
+		x := remove(id(model.KindAttachment, "shop", of), false)
+		return &x, false
+	}
+	spec := "tier: " + rapid.SampledFrom([]string{"app", "db"}).Draw(r, "tier")
+	spec += rapid.SampledFrom([]string{"", "", ", allowedAddresses: [192.0.2.0/24]", ", allowedAddresses: [10.0.2.77]"}).Draw(r, "allowed")
+	spec += rapid.SampledFrom([]string{"", "", ", enabled: false"}).Draw(r, "enabled")
+	x2 := put(t, document("Attachment", "shop", of, spec))
+	return &x2, false
+}
+
+func drawExpectation(r *rapid.T, name *rapid.Generator[string]) string {
+	end := func(label string) string {
+		return rapid.SampledFrom([]string{"app", "db", "outside", "192.0.2.7", "10.0.2.77", name.Draw(r, label+" name"), "attachment/" + name.Draw(r, label+" attachment"), "tier/app"}).Draw(r, label)
+	}
+	from, to := end("from"), end("to")
+	if from == to {
+		from, to = "app", "db"
+	}
+	return fmt.Sprintf("from: %s, to: %s, traffic: %s, expect: %s", from, to,
+		rapid.SampledFrom([]string{"all", "tcp/22", "tcp/5432"}).Draw(r, "traffic"), rapid.SampledFrom([]string{"allow", "deny"}).Draw(r, "expect"))
+}
+
+// expect applies an expectation, or drops it, and tells what came of it.
+func (f *fixture) expect(text string, drop bool) string {
+	set := load(f.t, text)
+	if drop {
+		result, err := f.Delete(f.ctx, []model.ID{set.Resources[0].ID()}, false, engine.WaitNone)
+		return fmt.Sprint(result, err)
+	}
+	result, err := f.Apply(f.ctx, set, false, engine.WaitNone)
+	return fmt.Sprint(result, err)
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/reach"
@@ -56,18 +57,25 @@ func (e *Engine) Verify(ctx context.Context, set *model.Set, vpc string) (*Verif
 	return report, nil
 }
 
-// verdicts are those on a VPC's expectations. Without one nothing is read.
+// verdicts are those on a VPC's expectations. Without one nothing is read. Of the
+// attachments those count that they name, or that add addresses to their tier's.
 func verdicts(vpc string, resources []*model.Resource) ([]reach.Verdict, error) {
 	var expected []*model.Resource
+	named := map[string]bool{}
 	for _, r := range resources {
-		if r.Kind == model.KindExpectation && r.Metadata.VPC == vpc {
+		if spec, ok := r.Spec.(*model.ExpectationSpec); ok && r.Metadata.VPC == vpc {
 			expected = append(expected, r)
+			for _, name := range spec.Attachments() {
+				named[name] = true
+			}
 		}
 	}
 	if len(expected) == 0 {
 		return nil, nil
 	}
-	policy, err := policyOf(vpc, resources)
+	policy, err := policyOf(vpc, slices.DeleteFunc(slices.Clone(resources), func(r *model.Resource) bool {
+		return r.Kind == model.KindAttachment && !named[r.Metadata.Name] && len(allowed(r)) == 0
+	}))
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,8 @@ type place struct {
 // a *MissingError where a tier's list, or an attachment's tier, is not among them.
 func New(vpc string, resources []*model.Resource) (*Policy, error) {
 	p := &Policy{vpc: vpc, lists: map[string]*list{}}
-	b := &reader{policy: p, tiers: map[string]*model.TierSpec{}, specs: map[string]*model.Resource{}, allowed: map[string][]netip.Prefix{}}
+	b := &reader{policy: p, tiers: map[string]*model.TierSpec{}, specs: map[string]*model.Resource{}, allowed: map[string][]netip.Prefix{},
+		hosts: map[string][]netip.Prefix{}, disabled: map[string][]netip.Prefix{}}
 	var attachments []*model.Resource
 	for _, r := range resources {
 		if r.Metadata.VPC != vpc {
@@ -143,10 +144,11 @@ func New(vpc string, resources []*model.Resource) (*Policy, error) {
 
 // reader makes a policy out of resources.
 type reader struct {
-	policy  *Policy
-	tiers   map[string]*model.TierSpec
-	specs   map[string]*model.Resource // of lists
-	allowed map[string][]netip.Prefix  // allowedAddresses by tier
+	policy          *Policy
+	tiers           map[string]*model.TierSpec
+	specs           map[string]*model.Resource // of lists
+	allowed         map[string][]netip.Prefix  // allowedAddresses by tier
+	hosts, disabled map[string][]netip.Prefix  // addresses of attachments, by tier
 }
 
 func (b *reader) everything(attachments []*model.Resource) error {
@@ -177,6 +179,9 @@ func (b *reader) everything(attachments []*model.Resource) error {
 		if err := b.attachment(r); err != nil {
 			return err
 		}
+	}
+	for _, tier := range p.tiers {
+		tier.hosts, tier.free = rangesOf(b.hosts[tier.Name]), minus(tier.free, rangesOf(b.disabled[tier.Name]))
 	}
 	return nil
 }
@@ -247,7 +252,7 @@ func (b *reader) attachment(r *model.Resource) error {
 		own = append(own, netip.PrefixFrom(a, a.BitLen()))
 	}
 	if !spec.Enabled {
-		tier.free = minus(tier.free, rangesOf(own))
+		b.disabled[spec.Tier] = append(b.disabled[spec.Tier], own...)
 		b.policy.disabled = append(b.policy.disabled, name)
 		b.policy.note("attachment %s is disabled: nothing reaches it, and it reaches nothing", name)
 		return nil
@@ -261,7 +266,7 @@ func (b *reader) attachment(r *model.Resource) error {
 		return nil
 	}
 	p.hosts = rangesOf(own)
-	p.free, tier.hosts = p.hosts, union(tier.hosts, p.hosts)
+	p.free, b.hosts[spec.Tier] = p.hosts, append(b.hosts[spec.Tier], own...)
 	var err error
 	if p.sends, err = newSpace(append(own, spec.AllowedAddresses...)); err != nil {
 		return fmt.Errorf("attachment %s: %w", name, err)

@@ -146,11 +146,11 @@ func (e *Engine) PlanDelete(ctx context.Context, ids []model.ID, cascade bool) (
 // transaction.
 func (e *Engine) ReplaceACL(ctx context.Context, vpc, tier, acl string, wait Wait) (*Result, error) {
 	return e.run(ctx, wait, func(ctx context.Context, attempt int) (*Plan, error) {
-		w, err := e.read(ctx, scope{vpcs: []string{vpc}})
+		id := model.ID{Kind: model.KindTier, VPC: vpc, Name: tier}
+		w, err := e.readBeside(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		id := model.ID{Kind: model.KindTier, VPC: vpc, Name: tier}
 		old := w.resources[id]
 		if old == nil {
 			return nil, &NotFoundError{id}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -141,6 +142,10 @@ func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
 		return nil, err
 	}
 	open = b.begin(m.networks[vpc].requests)
+	if slices.ContainsFunc(open, b.concernsPorts) {
+		b.world = nil
+		return nil, nil
+	}
 	// What they ask for may be somebody's, who is to be named.
 	if more := m.holders(vpc, b.wish(open).put); len(more) > 0 {
 		if b.world, err = m.narrow(b.edits, append(more, judging...)...); err != nil {
@@ -149,6 +154,21 @@ func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
 	}
 	m.putNames(b.world.state, b.fresh(open))
 	return open, nil
+}
+
+// concernsPorts tells whether an edit is of a tier and may concern what is attached to
+// it: all but a new tier, and one that changes its list alone.
+func (b *batch) concernsPorts(i int) bool {
+	o := &b.outcomes[i]
+	if b.edits[i].ID.Kind != model.KindTier || o.put == nil && !o.remove || o.before == nil {
+		return false
+	}
+	if o.remove {
+		return true
+	}
+	was, is := *o.before.Spec.(*model.TierSpec), *o.put.Spec.(*model.TierSpec)
+	was.ACL = is.ACL
+	return !reflect.DeepEqual(was, is)
 }
 
 func (b *batch) scope() scope {

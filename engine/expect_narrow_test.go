@@ -28,6 +28,11 @@ func TestEditsBesideExpectations(t *testing.T) {
 		name := rapid.SampledFrom([]string{"a-0", "a-1", "a-2", "app"})
 		for range rapid.IntRange(1, 5).Draw(r, "steps") {
 			x, rule := edit(t, r, name)
+			if x == nil && rapid.Bool().Draw(r, "list") {
+				list := rapid.SampledFrom([]string{"app", "db", "default-allow", "none"}).Draw(r, "in force")
+				require.Equal(r, all.replace(list), some.replace(list))
+				continue
+			}
 			if x == nil {
 				text := expectation("shop", rapid.SampledFrom([]string{"e-0", "e-1"}).Draw(r, "expectation"), drawExpectation(r, name))
 				drop := rapid.IntRange(0, 2).Draw(r, "drop") == 0
@@ -42,7 +47,9 @@ func TestEditsBesideExpectations(t *testing.T) {
 					engines[i] = e.Confirming([]reach.Opening{})
 				}
 			}
-			require.True(r, engine.Narrow(engines[1], *x))
+			if x.ID.Kind != model.KindTier {
+				require.True(r, engine.Narrow(engines[1], *x))
+			}
 			var outcomes [2]string
 			for i, e := range engines {
 				edited, _, err := e.Edit(all.ctx, []engine.Edit{*x}, false)
@@ -68,11 +75,14 @@ func TestEditsBesideExpectations(t *testing.T) {
 	require.NotZero(t, landed)
 }
 
-// edit is one of an attachment or of a list's rule, nil for neither.
+// edit is one of an attachment, a tier or a list's rule, nil for none.
 func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Edit, rule bool) {
 	switch rapid.IntRange(0, 5).Draw(r, "what") {
 	case 0:
 		return nil, false
+	case 5:
+		x := put(t, tierWith("shop", rapid.SampledFrom([]string{"app", "db"}).Draw(r, "of"), "cidrs: [10.0."+rapid.SampledFrom([]string{"1", "2"}).Draw(r, "net")+".0/24], acl: "+rapid.SampledFrom([]string{"app", "db", "default-allow"}).Draw(r, "acl")))
+		return &x, false
 	case 1, 2:
 		one := drawRuleEdit(r)
 		one.list = rapid.SampledFrom([]string{"app", "db"}).Draw(r, "of")
@@ -104,6 +114,12 @@ func drawExpectation(r *rapid.T, name *rapid.Generator[string]) string {
 	}
 	return fmt.Sprintf("from: %s, to: %s, traffic: %s, expect: %s", from, to,
 		rapid.SampledFrom([]string{"all", "tcp/22", "tcp/5432"}).Draw(r, "traffic"), rapid.SampledFrom([]string{"allow", "deny"}).Draw(r, "expect"))
+}
+
+// replace puts a list in force at a tier, and tells what came of it.
+func (f *fixture) replace(list string) string {
+	result, err := f.ReplaceACL(f.ctx, "shop", "db", list, engine.WaitNone)
+	return fmt.Sprint(result, err)
 }
 
 // expect applies an expectation, or drops it, and tells what came of it.

@@ -80,8 +80,8 @@ var namedTables = [...]string{nbdb.TableLogicalSwitchPort, nbdb.TableLogicalRout
 	nbdb.TableLogicalSwitch, nbdb.TableLogicalRouter, nbdb.TablePortGroup}
 
 // narrow is a world for edits that concern no other attachments than those they
-// name: all of a VPC but the other attachments, and of lists that are not edited
-// nothing but the spec. It is nil where that is not enough. more are attachments
+// name: all of a VPC but the other attachments, and of lists whose rows stay as they
+// are nothing but the spec. It is nil where that is not enough. more are attachments
 // that are looked at too. The caller holds the lock.
 func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	vpc := vpcOf(edits[0].ID)
@@ -90,11 +90,13 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
-	lists := map[string]bool{}
+	lists, tiers := map[string]bool{}, false
 	for _, x := range edits {
 		switch {
 		case x.Cascade:
 			return nil, nil
+		case x.ID.Kind == model.KindTier:
+			tiers = true
 		case x.ID.Kind == model.KindAttachment:
 			s.attachments[x.ID.Name] = true
 		case x.ID.Kind == model.KindACL:
@@ -107,7 +109,7 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 		s.attachments[name] = true
 	}
 	return m.part(n, s, func(id model.ID, rows []nbdb.Row) (some, rules bool) {
-		return true, len(lists) > 0 && lists[n.listOf(id, rows)]
+		return true, tiers || len(lists) > 0 && lists[n.listOf(id, rows)]
 	})
 }
 

@@ -34,6 +34,21 @@ func (e *Engine) read(ctx context.Context, s scope) (*world, error) {
 	return e.readFresh(ctx, s)
 }
 
+// readBeside reads what a change of a tier's list hangs on: without a mirror all of its
+// VPC.
+func (e *Engine) readBeside(ctx context.Context, tier model.ID) (*world, error) {
+	if !e.Mirror.lock(ctx) {
+		return e.read(ctx, scope{vpcs: []string{tier.VPC}})
+	}
+	defer e.Mirror.mu.RUnlock()
+	if names, known := e.Mirror.judging(tier.VPC); known {
+		if w, err := e.Mirror.narrow([]Edit{{ID: tier}}, names...); w != nil || err != nil {
+			return w, err
+		}
+	}
+	return e.Mirror.wide(scope{vpcs: []string{tier.VPC}})
+}
+
 // expects tells whether there are expectations, which may be about attachments.
 func (w *world) expects() bool {
 	for id := range w.resources {

@@ -39,24 +39,9 @@ func (p Plan) Operations(s *Schema) ([]ovsdb.Operation, error) {
 }
 
 func (p Plan) steps(s *Schema) ([]step, error) {
-	b := builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, there: map[rowID]bool{},
-		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}, changed: map[rowID]bool{}, mutated: map[rowID]int{}}
-	b.steps = make([]step, 0, len(p.Rows)+len(p.Edges))
-	for _, c := range p.Rows {
-		switch c.Op {
-		case Insert:
-			b.made[rowID{c.Table, c.UUID}] = true
-		case Delete:
-			b.gone[rowID{c.Table, c.UUID}], b.changed[rowID{c.Table, c.UUID}] = true, true
-		case Update:
-			b.changed[rowID{c.Table, c.UUID}] = true
-		}
-	}
+	b := newBuilder(s, p)
 	for _, g := range p.Guards {
 		b.guardOne(g)
-		for _, uuid := range g.Rows {
-			b.there[rowID{g.Table, uuid}] = true
-		}
 	}
 	for _, c := range p.Rows {
 		b.guardRow(c)
@@ -117,6 +102,29 @@ type builder struct {
 	demanded map[rowID]*demand // the first for each row
 	changed  map[rowID]bool    // rows that the plan updates or deletes
 	mutated  map[rowID]int     // the step that mutates a row
+}
+
+// newBuilder is one that knows which rows a plan is about.
+func newBuilder(s *Schema, p Plan) *builder {
+	b := &builder{schema: s, made: map[rowID]bool{}, gone: map[rowID]bool{}, there: map[rowID]bool{}, changed: map[rowID]bool{},
+		added: map[rowID]map[string]string{}, demanded: map[rowID]*demand{}, mutated: map[rowID]int{}, steps: make([]step, 0, len(p.Rows)+len(p.Edges))}
+	for _, c := range p.Rows {
+		id := rowID{c.Table, c.UUID}
+		switch c.Op {
+		case Insert:
+			b.made[id] = true
+		case Update:
+			b.changed[id] = true
+		case Delete:
+			b.gone[id], b.changed[id] = true, true
+		}
+	}
+	for _, g := range p.Guards {
+		for _, uuid := range g.Rows {
+			b.there[rowID{g.Table, uuid}] = true
+		}
+	}
+	return b
 }
 
 func (b *builder) add(what string, op ovsdb.Operation) {

@@ -134,6 +134,15 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.ID.String() + " not found" }
 
+// UnpreparedError says that a database is none that was set up as a northbound one.
+type UnpreparedError struct {
+	Globals int // rows in NB_Global
+}
+
+func (e *UnpreparedError) Error() string {
+	return fmt.Sprintf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", e.Globals)
+}
+
 // RepeatedError says that a request has created another resource already, by
 // the first word of its mark (model.Resource.Request).
 type RepeatedError struct {

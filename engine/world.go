@@ -58,7 +58,7 @@ var ownedTables = [...]string{
 func newWorld(owner string, s scope, state *nbdb.State, read func(nbdb.Row) stored) (*world, error) {
 	globals := nbdb.All[*nbdb.NBGlobal](state)
 	if len(globals) != 1 {
-		return nil, fmt.Errorf("the database has %d rows in NB_Global, not 1: is it a northbound database that was set up (ovn-nbctl init)?", len(globals))
+		return nil, &UnpreparedError{len(globals)}
 	}
 	many := state.Len(nbdb.TableLogicalSwitchPort)
 	w := &world{owner: owner, state: state, global: globals[0],

@@ -118,6 +118,7 @@ func problemOf(err error) *Problem {
 	var repeated *engine.RepeatedError
 	var conflict *engine.ConflictError
 	var damaged *engine.DamagedError
+	var unprepared *engine.UnpreparedError
 	switch {
 	case engine.UnknownOutcome(err): // whatever is said of the resource as it is by now
 		return newProblem(slugTimeout, "%s", err)
@@ -136,7 +137,7 @@ func problemOf(err error) *Problem {
 		return newProblem(slugConflict, "%s", conflict)
 	case engine.Refused(err):
 		return newProblem(slugRefused, "%s", err)
-	case engine.Unreachable(err):
+	case engine.Unreachable(err), errors.As(err, &unprepared):
 		return newProblem(slugUnavailable, "%s", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return newProblem(slugTimeout, "%s", err)

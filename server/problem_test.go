@@ -23,3 +23,10 @@ func TestWhatMayHaveLandedIsNotRefused(t *testing.T) {
 		require.Equal(t, http.StatusGatewayTimeout, problemOf(fmt.Errorf("%w; it now says: %w", lost, refusal)).Status)
 	}
 }
+
+// A database that nobody has set up is no fault of the server's, and told.
+func TestUnpreparedDatabase(t *testing.T) {
+	p := problemOf(fmt.Errorf("reading: %w", &engine.UnpreparedError{}))
+	require.Equal(t, http.StatusServiceUnavailable, p.Status)
+	require.Contains(t, p.Detail, "ovn-nbctl init")
+}

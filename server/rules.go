@@ -2,10 +2,13 @@ package server
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -138,7 +141,10 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	rule := model.Rule{}
+	if c.request.Header.Get(keyHeader) != "" && given.Number == 0 {
+		return nil, newProblem(slugMalformed, "%s is not kept for rules: give the rule a number, with which it is added once", keyHeader)
+	}
+	rule, place := model.Rule{}, 0
 	_, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
 		if rule = *given; rule.Number == 0 {
 			if rule.Number = 1; len(spec.Rules) > 0 {
@@ -153,6 +159,7 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 			return newProblem(slugExists, "%s has a rule %d", listID(c), rule.Number)
 		}
 		spec.Rules = slices.Insert(spec.Rules, at, rule)
+		place = at
 		return nil
 	}, func(spec *model.ACLSpec) error {
 		if at, there := model.RuleAt(spec.Rules, rule.Number); there && given.Number == 0 && spec.Rules[at].Equal(rule) {
@@ -161,7 +168,7 @@ func (s *Server) createRule(c *exchange) (*answer, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofRule(err, place)
 	}
 	return c.rule(&rule, http.StatusCreated, pending), nil
 }
@@ -175,9 +182,10 @@ func (s *Server) putRule(c *exchange) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := http.StatusOK
+	status, place := http.StatusOK, 0
 	_, pending, err := s.editRules(c, func(spec *model.ACLSpec) error {
 		at, there := model.RuleAt(spec.Rules, number)
+		place = at
 		if there {
 			status, spec.Rules[at] = http.StatusOK, *rule
 			return nil
@@ -186,9 +194,23 @@ func (s *Server) putRule(c *exchange) (*answer, error) {
 		return nil
 	}, nil)
 	if err != nil {
-		return nil, err
+		return nil, ofRule(err, place)
 	}
 	return c.rule(rule, status, pending), nil
+}
+
+// ofRule tells of the faults of one rule by their places in that, which is all that
+// was sent, not in the list.
+func ofRule(err error, place int) error {
+	var invalid *engine.InvalidError
+	if !errors.As(err, &invalid) || errors.As(err, new(*Problem)) {
+		return err
+	}
+	found := slices.Clone(invalid.Diagnostics)
+	for i := range found {
+		found[i].Field = strings.TrimPrefix(found[i].Field, fmt.Sprintf("spec.rules[%d].", place))
+	}
+	return &engine.InvalidError{Diagnostics: found}
 }
 
 // rule is the answer that shows a rule.

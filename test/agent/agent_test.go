@@ -306,6 +306,12 @@ func (r *rig) migration(t *testing.T) {
 	r.reach(t, 2, "peer", address)
 	r.apply(t, attachment("mover", "web", "hv1", "addresses: [10.10.1.40], migratingTo: hv2, plug: {type: netns}"))
 	r.plugged(t, 2, "mover")
+	require.True(t, waits(func() bool {
+		claimed, err := r.lab.Sandbox().SBCtl(t.Context(), "--bare", "--columns=additional_chassis", "find", "Port_Binding", "logical_port=shop/mover")
+		require.NoError(t, err)
+		return strings.TrimSpace(claimed) != ""
+	}))
+	require.NoError(t, r.lab.WaitHV(t.Context()))
 	require.Contains(t, r.interfaces(t, 1), "mover")
 	require.Equal(t, 3, r.ping(t, 2, "peer", address, 3), "by the source, until the guest speaks up at the target")
 	r.apply(t, attachment("mover", "web", "hv2", "addresses: [10.10.1.40], plug: {type: netns}"))

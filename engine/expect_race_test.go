@@ -37,6 +37,8 @@ func TestExpectationsOvertaken(t *testing.T) {
 	vpn := document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [192.0.2.0/24]")
 	fits := document("Attachment", "shop", "vpn", "tier: app, allowedAddresses: [10.0.1.128/25]")
 	more := document("Attachment", "shop", "app-1", "tier: app, allowedAddresses: [192.0.2.0/24]")
+	quiet := expectation("shop", "quiet", "from: app, to: db, traffic: tcp/22, expect: deny")
+	opened := acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}, {number: 20, protocol: tcp, ports: [22], cidrs: [192.0.2.0/24]}")
 	off := document("Attachment", "shop", "app-1", "tier: app, enabled: false")
 	for name, c := range map[string]struct{ there, slow, fast string }{
 		"the first expectation comes before its breach":   {"", leak, closed},
@@ -45,6 +47,8 @@ func TestExpectationsOvertaken(t *testing.T) {
 		"an attachment brings addresses that are stopped": {"", vpn, served},
 		"addresses that are stopped come before":          {"", served, vpn},
 		"further ones do":                                 {fits, served, more},
+		"a list lets in what comes before it":             {quiet, opened, vpn},
+		"what a list lets in comes after it":              {quiet, vpn, opened},
 		"the one that is named gets further addresses":    {closed, more, named},
 		"the one that is named is disabled":               {"", off, named},
 		"the one that is to be named is disabled":         {"", named, off},

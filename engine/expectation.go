@@ -115,7 +115,8 @@ func concernsItself(c *change) bool {
 }
 
 // overtake overtakes with expectations what was planned without them, and what
-// relies on the addresses that attachments may use with a change of these.
+// relies on the addresses that attachments may use with a change of these: an
+// expectation, and what was found to break none or to open nothing else.
 func (g *guarder) overtake(changes []*change) {
 	home := translate.HistoryUUID(g.desire.world.owner, g.vpc)
 	if slices.ContainsFunc(g.tx.Rows, func(r nbdb.RowChange) bool { return r.Op == nbdb.Insert && r.UUID == home }) {
@@ -129,7 +130,8 @@ func (g *guarder) overtake(changes []*change) {
 	expected, relies, adds := false, false, false
 	for _, c := range changes {
 		expected = expected || c.id.Kind == model.KindExpectation
-		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil
+		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil ||
+			g.reckoned && (c.id.Kind == model.KindTier || c.id.Kind == model.KindACL)
 		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after))
 	}
 	if expected {

@@ -138,6 +138,9 @@ func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
 			return nil, nil
 		}
 	}
+	for _, x := range b.edits {
+		judging = append(judging, m.attached(x.ID)...) // a tier's status counts them
+	}
 	if b.world, err = m.narrow(b.edits, judging...); b.world == nil || err != nil {
 		return nil, err
 	}

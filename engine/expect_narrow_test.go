@@ -51,9 +51,11 @@ func TestEditsBesideExpectations(t *testing.T) {
 				require.True(r, engine.Narrow(engines[1], *x))
 			}
 			var outcomes [2]string
+			var objects [2]engine.Object
 			for i, e := range engines {
 				edited, _, err := e.Edit(all.ctx, []engine.Edit{*x}, false)
 				require.NoError(r, err)
+				objects[i] = edited[0].Object
 				outcomes[i] = fmt.Sprint(edited[0].Err, " ", edited[0].Result)
 				if edited[0].Err != nil {
 					refused++
@@ -62,6 +64,7 @@ func TestEditsBesideExpectations(t *testing.T) {
 				}
 			}
 			require.Equal(r, outcomes[0], outcomes[1], "%s", x.ID)
+			require.Equal(r, objects[0], objects[1])
 		}
 		require.True(r, some.Mirror.Current(some.ctx))
 		is, want := some.everything(), all.everything()

@@ -20,6 +20,7 @@ func TestPartsArePlannedAsAlone(t *testing.T) {
 	f := newFixture(t, false)
 	now := time.Now()
 	f.Now = func() time.Time { return now }
+	f.Rand = func() uint64 { return 7 }
 	text := guarded() + expectation("shop", "open", "from: app, to: db, traffic: tcp 5432, expect: allow")
 	f.apply(text + strings.ReplaceAll(text, "shop", "lab"))
 

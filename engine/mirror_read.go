@@ -224,6 +224,21 @@ func (m *Mirror) judging(vpc string) (names []string, known bool) {
 	return names, true
 }
 
+// attached are the attachments of a tier.
+func (m *Mirror) attached(tier model.ID) (names []string) {
+	n := m.networks[tier.VPC]
+	sw := nbdb.Lookup[*nbdb.LogicalSwitch](m.rows, translate.SwitchUUID(m.owner, tier.VPC, tier.Name))
+	if n == nil || sw == nil || tier.Kind != model.KindTier {
+		return nil
+	}
+	for _, port := range sw.Ports {
+		if r := n.stored[port].resource; r != nil {
+			names = append(names, r.Metadata.Name)
+		}
+	}
+	return names
+}
+
 // expects tells whether a VPC has expectations, or had them.
 func (m *Mirror) expects(vpc string, n *network) bool {
 	router := nbdb.Lookup[*nbdb.LogicalRouter](m.rows, translate.RouterUUID(m.owner, vpc))

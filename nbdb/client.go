@@ -174,13 +174,24 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// transact is the one place that talks to the server. sent is false where
-// certainly nothing was sent.
+// transact asks the server for operations, anew on a new connection where the one
+// there was has turned out to be broken. sent is false where certainly nothing was sent.
 func (c *Client) transact(ctx context.Context, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
-	conn, err := c.connected(ctx)
-	if err != nil {
-		return nil, false, err
+	for again := true; ; again = false {
+		conn, err := c.connected(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		results, sent, err := c.ask(ctx, conn, build)
+		if err == nil || sent || !again || !conn.broken() || ctx.Err() != nil {
+			return results, sent, err
+		}
+		c.log.DebugContext(ctx, "asking again: the connection was broken", "error", err)
 	}
+}
+
+// ask is the one place that talks to the server.
+func (c *Client) ask(ctx context.Context, conn *session, build func(*Schema) ([]ovsdb.Operation, error)) (results []result, sent bool, err error) {
 	ops, err := build(conn.schema)
 	if err != nil || len(ops) == 0 {
 		return nil, false, err

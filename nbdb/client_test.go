@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/stretchr/testify/require"
 )
 
@@ -356,4 +357,33 @@ func TestOneClientManyUsers(t *testing.T) {
 		require.NoError(t, <-errs)
 	}
 	require.Len(t, Lookup[*LogicalSwitch](read(t, c), uid(1)).Ports, users)
+}
+
+// A connection that turns out to be broken when something is to be sent is made anew,
+// once, unless something may have been sent.
+func TestBrokenBeforeSending(t *testing.T) {
+	c := startServer(t, packagedSchema).dial()
+	const tries = 50 // whether it is noticed before is chance
+	unsent := 0
+	for i := range tries {
+		asked, breaks := 0, 1+i%2
+		_, sent, err := c.transact(testContext(t), func(*Schema) ([]ovsdb.Operation, error) {
+			if asked++; asked <= breaks {
+				require.NoError(t, c.current().rpc.Close())
+			}
+			return []ovsdb.Operation{wait(TableNBGlobal, nil, []string{columnUUID}, ovsdb.WaitConditionEqual)}, nil
+		})
+		switch {
+		case sent:
+			require.True(t, asked <= breaks == (err != nil), err)
+		default:
+			unsent++
+			require.Error(t, err)
+			require.Equal(t, 2, asked)
+		}
+		if asked == 2 {
+			unsent++
+		}
+	}
+	require.NotZero(t, unsent)
 }

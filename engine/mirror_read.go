@@ -113,7 +113,7 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 	})
 }
 
-// one is a world for a look at one attachment or list: what its status hangs on.
+// one is a world for a look at one attachment, tier or list: what its status hangs on.
 // It is nil where that may be more, as for other kinds. The caller holds the lock.
 func (m *Mirror) one(id model.ID) (*world, error) {
 	n := m.networks[id.VPC]
@@ -127,6 +127,11 @@ func (m *Mirror) one(id model.ID) (*world, error) {
 		tier := n.tierOf(id.Name)
 		// Its registry has the second copy.
 		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == tier, false })
+	case model.KindTier:
+		for _, name := range m.attached(id) {
+			s.attachments[name] = true
+		}
+		return m.part(n, s, func(model.ID, []nbdb.Row) (some, rules bool) { return true, false })
 	case model.KindACL:
 		return m.part(n, s, func(of model.ID, _ []nbdb.Row) (some, rules bool) { return of == id || of.Kind != model.KindACL, false })
 	}

@@ -57,7 +57,7 @@ func (f *fixture) eachAlone(t require.TestingT) {
 		require.NoError(t, err)
 		require.Equal(t, []engine.Object{o}, alone)
 	}
-	for _, kind := range []model.Kind{model.KindAttachment, model.KindACL} {
+	for _, kind := range []model.Kind{model.KindAttachment, model.KindACL, model.KindTier} {
 		none, err := f.Get(f.ctx, engine.Filter{Kind: kind, VPC: "shop", Name: "none"})
 		require.NoError(t, err)
 		require.Empty(t, none)

@@ -67,6 +67,23 @@ func TestExpectationsOvertaken(t *testing.T) {
 	}
 }
 
+// What was planned in a VPC without expectations is overtaken by those of another one
+// of the same name and the same specs.
+func TestExpectationsOfARecreatedVPC(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded())
+	fast, slow := connect(t, f.sandbox, "default"), connect(t, f.sandbox, "default")
+	store := &overtaken{Store: slow.NB, comes: func() {
+		_, err := fast.Delete(fast.ctx, []model.ID{{Kind: model.KindVPC, Name: "shop"}}, true, engine.WaitNone)
+		require.NoError(t, err)
+		fast.apply(guarded() + expectation("shop", "closed", "from: outside, to: db, expect: deny"))
+	}}
+	slow.NB = store
+	_, err := slow.Apply(slow.ctx, load(t, acl("shop", "db", "{number: 10, protocol: tcp, ports: [22, 5432]}")), false, engine.WaitNone)
+	require.Equal(t, 1, store.commits)
+	require.ErrorContains(t, err, "will not hold")
+}
+
 // What an expectation has come to name meanwhile isn't deleted any more.
 func TestDeletionsOvertakenByExpectations(t *testing.T) {
 	for name, remove := range map[string]func(*fixture, model.ID) error{

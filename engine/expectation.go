@@ -120,9 +120,8 @@ func concernsItself(c *change) bool {
 func (g *guarder) overtake(changes []*change) {
 	home := translate.HistoryUUID(g.desire.world.owner, g.vpc)
 	if slices.ContainsFunc(g.tx.Rows, func(r nbdb.RowChange) bool { return r.Op == nbdb.Insert && r.UUID == home }) {
-		first := "0"
-		g.tx.Entries = append(g.tx.Entries, nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: translate.NoteExpected, New: &first})
-		return // nobody has planned anything without the expectations that come along
+		g.move(translate.NoteExpected, false) // what was planned in a VPC of the same name that was there before is overtaken
+		return
 	}
 	if g.desire.world.historyHome(g.vpc) == nil && g.notes[translate.NoteExpected] == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {
 		return

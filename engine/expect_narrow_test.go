@@ -78,6 +78,19 @@ func TestEditsBesideExpectations(t *testing.T) {
 	require.NotZero(t, landed)
 }
 
+// An attachment that has moved to another row counts as before.
+func TestMovedAttachmentsCount(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + expectation("shop", "quiet", "from: app, to: db, traffic: tcp/22, expect: deny"))
+	f.mirror()
+	for i := range 20 { // rows come in any order
+		moved := fmt.Sprintf("tier: app, addresses: [10.0.1.%d], allowedAddresses: [192.0.2.0/24]", 50+i)
+		require.NoError(t, f.edit(put(t, document("Attachment", "shop", "vpn", moved)))[0].Err)
+		opened := f.edit(put(t, acl("shop", "db", "{number: 20, protocol: tcp, ports: [22], cidrs: [192.0.2.0/24]}")))
+		require.ErrorContains(t, opened[0].Err, "will not hold")
+	}
+}
+
 // edit is one of an attachment, a tier or a list's rule, nil for none.
 func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Edit, rule bool) {
 	switch rapid.IntRange(0, 5).Draw(r, "what") {

@@ -296,6 +296,11 @@ func (n *network) assign(r nbdb.Row, s stored, by int) {
 		}
 	}
 	n.note(s.resource, by)
+	if by < 0 { // it may have moved to another row, which may have come first
+		for _, other := range n.ports[id.Name] {
+			n.mark(n.stored[other.ID()].resource)
+		}
+	}
 }
 
 // resourceOf is the resource that a row belongs to.
@@ -339,27 +344,36 @@ func (n *network) note(r *model.Resource, by int) {
 		return
 	}
 	id := r.ID()
-	if r.Request != "" {
-		if by > 0 {
-			n.requests[requestKeyOf(r)] = id
-		} else {
-			delete(n.requests, requestKeyOf(r))
-		}
+	if by > 0 {
+		n.mark(r)
+	} else {
+		delete(n.requests, requestKeyOf(r))
 	}
 	spec, ok := r.Spec.(*model.AttachmentSpec)
 	if !ok {
 		return
 	}
 	n.pair(id.Name, by, 0)
-	if by > 0 && len(spec.AllowedAddresses) > 0 {
-		n.allowing[id.Name] = true
-	} else {
+	if by < 0 {
 		delete(n.allowing, id.Name)
 	}
 	for _, a := range spec.Addresses {
 		hold(n.holdings.addresses, a, id.Name, by > 0)
 	}
 	hold(n.holdings.macs, tierMAC{spec.Tier, spec.MAC}, id.Name, by > 0)
+}
+
+// mark notes what a resource that is there counts for beside its rows.
+func (n *network) mark(r *model.Resource) {
+	if r == nil {
+		return
+	}
+	if r.Request != "" {
+		n.requests[requestKeyOf(r)] = r.ID()
+	}
+	if spec, ok := r.Spec.(*model.AttachmentSpec); ok && len(spec.AllowedAddresses) > 0 {
+		n.allowing[r.Metadata.Name] = true
+	}
 }
 
 // hold adds somebody to those who hold a thing, or takes them away.

@@ -16,6 +16,7 @@ func TestHistorySameAsEngine(t *testing.T) {
 	f := newFixture(t)
 	now := time.Now()
 	f.engine.Now = func() time.Time { return now }
+	f.engine.Rand = func() uint64 { return 7 }
 	c, e, ctx := f.client(), f.engine, f.ctx
 	set := f.load("../examples/three-tier")
 	vpc := set.VPCs()[0]

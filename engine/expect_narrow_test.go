@@ -91,6 +91,22 @@ func TestMovedAttachmentsCount(t *testing.T) {
 	}
 }
 
+// An edit of a tier tells how full it is, also where it looks at no attachment.
+func TestEditedTierTellsOfItsAttachments(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(guarded() + att("shop", "a-0", "app") + att("shop", "other", "db"))
+	f.mirror()
+	of := id(model.KindTier, "shop", "app")
+	for _, list := range []string{"default-allow", "default-allow", "app"} {
+		edited := f.edit(put(t, tierWith("shop", "app", "cidrs: [10.0.1.0/24], acl: "+list)))
+		require.Equal(t, f.get(of), edited[0].Object)
+		both := f.edit(put(t, tierWith("shop", "app", "cidrs: [10.0.1.0/24], acl: db")), put(t, att("shop", "a-1", "app")))
+		require.Equal(t, f.get(of), both[0].Object)
+		gone := f.edit(put(t, tierWith("shop", "app", "cidrs: [10.0.1.0/24], acl: "+list)), remove(id(model.KindAttachment, "shop", "a-1"), false))
+		require.Equal(t, 1, gone[0].Object.Status.(*engine.TierStatus).Attachments)
+	}
+}
+
 // edit is one of an attachment, a tier or a list's rule, nil for none.
 func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Edit, rule bool) {
 	switch rapid.IntRange(0, 5).Draw(r, "what") {

@@ -120,7 +120,9 @@ func concernsItself(c *change) bool {
 func (g *guarder) overtake(changes []*change) {
 	home := translate.HistoryUUID(g.desire.world.owner, g.vpc)
 	if slices.ContainsFunc(g.tx.Rows, func(r nbdb.RowChange) bool { return r.Op == nbdb.Insert && r.UUID == home }) {
-		g.move(translate.NoteExpected, false) // what was planned in a VPC of the same name that was there before is overtaken
+		// Of its own: what was planned in a VPC of the same name that was there before is overtaken.
+		first := strconv.FormatInt(g.engine.Now().UnixNano(), 36)
+		g.tx.Entries = append(g.tx.Entries, nbdb.EntryChange{Table: nbdb.TablePortGroup, Row: home, Key: translate.NoteExpected, New: &first})
 		return
 	}
 	if g.desire.world.historyHome(g.vpc) == nil && g.notes[translate.NoteExpected] == nil || g.desire.resources[model.ID{Kind: model.KindVPC, Name: g.vpc}] == nil {

@@ -132,7 +132,7 @@ func (g *guarder) overtake(changes []*change) {
 	for _, c := range changes {
 		expected = expected || c.id.Kind == model.KindExpectation
 		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil ||
-			g.reckoned && (c.id.Kind == model.KindTier || c.id.Kind == model.KindACL)
+			g.judged && (c.id.Kind == model.KindTier || c.id.Kind == model.KindACL)
 		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after))
 	}
 	if expected {

@@ -26,6 +26,7 @@ type guarder struct {
 
 	reckoned bool               // the plan tells what it opens
 	gated    bool               // it may break expectations
+	judged   bool               // it was found to break none, or to open nothing else than named
 	router   map[string]string  // the external_ids of the VPC's router, where they are stored; nil if there is none
 	notes    map[string]*string // at the row HistoryUUID
 

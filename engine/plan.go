@@ -427,7 +427,7 @@ func (e *Engine) planVPC(d *desire, vpc string, changes []*change) (*VPCPlan, er
 	d.reckon(part)
 	guards := e.newGuarder(d, vpc)
 	broken, judged, gated := d.judge(part)
-	guards.reckoned, guards.gated = part.Reach != nil || judged, gated
+	guards.reckoned, guards.gated, guards.judged = part.Reach != nil || judged, gated, judged || e.Openings != nil
 	history, groups := e.newRecorder(d, vpc, len(broken) > 0), split(active)
 	for i, group := range groups {
 		tx := diffOf(group)

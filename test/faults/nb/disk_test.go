@@ -39,7 +39,7 @@ func TestFullDiskOfALeader(t *testing.T) {
 		t.Logf("%s is full: the servers serve %s after there is another leader", full, s.serves(ctx))
 		alone := &stage{t: t, nb: c.Socket(full), program: s.program, dir: t.TempDir()}
 		for _, command := range [][]string{{"get", "vpcs"}, {"drift", "--repair"}} {
-			_, err := alone.command(ctx, append(command, "--timeout", "1s")...)
+			_, err := alone.command(ctx, append(command, "--timeout", "5s")...)
 			require.ErrorContains(t, err, "the server has lost its cluster")
 		}
 		require.NoError(t, os.Remove(filler))

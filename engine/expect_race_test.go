@@ -40,6 +40,11 @@ func TestExpectationsOvertaken(t *testing.T) {
 	quiet := expectation("shop", "quiet", "from: app, to: db, traffic: tcp/22, expect: deny")
 	opened := acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], tiers: [app]}, {number: 20, protocol: tcp, ports: [22], cidrs: [192.0.2.0/24]}")
 	off := document("Attachment", "shop", "app-1", "tier: app, enabled: false")
+	at := func(host int) string {
+		return document("Attachment", "shop", "vpn", fmt.Sprintf("tier: app, addresses: [10.0.1.%d]", host))
+	}
+	of := expectation("shop", "named", "from: vpn, to: db, traffic: tcp/5432, expect: allow")
+	asleep := document("Attachment", "shop", "vpn", "tier: app, enabled: false") + expectation("shop", "named", "from: vpn, to: db, traffic: tcp/22, expect: deny")
 	for name, c := range map[string]struct{ there, slow, fast string }{
 		"the first expectation comes before its breach":   {"", leak, closed},
 		"another expectation comes before its breach":     {served, leak, closed},
@@ -52,6 +57,8 @@ func TestExpectationsOvertaken(t *testing.T) {
 		"the one that is named gets further addresses":    {closed, more, named},
 		"the one that is named is disabled":               {"", off, named},
 		"the one that is to be named is disabled":         {"", named, off},
+		"the one that is named moves":                     {at(50) + of, acl("shop", "db", "{number: 10, protocol: tcp, ports: [5432], cidrs: [10.0.1.50/32]}"), at(51)},
+		"the one that is named is enabled":                {asleep, leak, att("shop", "vpn", "app")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, false)

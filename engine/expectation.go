@@ -115,7 +115,7 @@ func concernsItself(c *change) bool {
 }
 
 // overtake overtakes with expectations what was planned without them, and what
-// relies on the addresses that attachments may use with a change of these: an
+// relies on the addresses that attachments have and may use with a change of these: an
 // expectation, and what was found to break none or to open nothing else.
 func (g *guarder) overtake(changes []*change) {
 	home := translate.HistoryUUID(g.desire.world.owner, g.vpc)
@@ -133,7 +133,7 @@ func (g *guarder) overtake(changes []*change) {
 		expected = expected || c.id.Kind == model.KindExpectation
 		relies = relies || c.id.Kind == model.KindExpectation && c.after != nil ||
 			g.judged && (c.id.Kind == model.KindTier || c.id.Kind == model.KindACL)
-		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after))
+		adds = adds || c.id.Kind == model.KindAttachment && !slices.Equal(allowed(c.before), allowed(c.after)) || c.after != nil && concernsItself(c)
 	}
 	if expected {
 		g.move(translate.NoteExpected, false)

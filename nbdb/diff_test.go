@@ -210,6 +210,11 @@ func TestPreconditionsOfOneRow(t *testing.T) {
 	require.Len(t, of(map[string]string{"ovn-vpc-history:2": "{}"}, nil), 3, "that comes")
 	require.Len(t, of(map[string]string{"note": "1"}, map[string]any{"name": "shop"}), 3)
 
+	ops, err := Plan{Entries: []EntryChange{{Table: TableLogicalRouter, Row: uid(3), Key: "note", New: ptr("2"), Over: true}}}.Operations(packaged(t))
+	require.NoError(t, err)
+	require.Len(t, ops, 2, "a row that is gone takes no key, whatever it was")
+	require.Equal(t, ovsdb.OperationWait, ops[0].Op)
+
 	update.Op = Insert // of another row: nothing but the edge is about this one
 	update.UUID = uid(3)
 	waits, _ = operations()

@@ -329,9 +329,19 @@ func (b *builder) guardEntries(e rowEntries) {
 	switch {
 	case len(e.was) > 0:
 		b.demand(demand{e.label() + " has changed", e.id, e.was, nil})
-	case len(e.is) == 0:
+	case !e.adds():
 		b.guardExists(e.id)
 	}
+}
+
+// adds tells whether there are keys that nobody may have added meanwhile.
+func (e rowEntries) adds() bool {
+	for key := range e.is {
+		if _, had := e.was[key]; !had && !slices.Contains(e.over, key) {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *builder) insert(c RowChange) {

@@ -139,7 +139,7 @@ func flatten(path string, v any, out map[string]any) {
 		for i, e := range x {
 			name := strconv.Itoa(i)
 			if m, ok := e.(map[string]any); ok && m["number"] != nil {
-				name = fmt.Sprintf("number=%v", m["number"])
+				name = fmt.Sprintf("number=%.0f", m["number"])
 			}
 			flatten(path+"["+name+"]", e, out)
 		}

@@ -75,3 +75,15 @@ func (f *fixture) tamperRule(r *rapid.T) int {
 	}
 	return 1
 }
+
+// A rule is named by its number as it is written, however large that is, whether it
+// alone changes or more of its list.
+func TestFieldsOfARuleWithALargeNumber(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(vpc("shop", "10.0.0.0/16") + acl("shop", "l", "{number: 2147483646}"))
+	for _, spec := range []string{"rules: [{number: 2147483646, action: deny}]", "stateless: true, rules: [{number: 2147483646, action: reject}]"} {
+		p, err := f.Plan(f.ctx, load(t, document("ACL", "shop", "l", spec)), false)
+		require.NoError(t, err)
+		require.Equal(t, "spec.rules[number=2147483646].action", p.VPCs[0].Changes[0].Fields[0].Field)
+	}
+}

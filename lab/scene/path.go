@@ -50,42 +50,33 @@ func (p *play) paths(ctx context.Context) (all []Path, err error) {
 }
 
 // path counts one way. The first packets of a way, while neighbours are
-// resolved, don't count; nor do pings of which a busy machine has lost one.
+// resolved, don't count.
 func (p *play) path(ctx context.Context, fromName, toName string) (Path, error) {
 	path := Path{From: fromName, To: toName}
 	from, to, err := p.pair(fromName, toName)
 	if err != nil {
 		return path, err
 	}
-	const tries = 5
-	received := 0
-	for range tries {
-		if err := from.hv.WaitPing(ctx, from.Name, to.address()); err != nil {
-			return path, err
-		}
-		if path.Crossings, received, err = p.count(ctx, from, to); err != nil || received == Pings {
-			return path, err
-		}
+	if err := from.hv.WaitPing(ctx, from.Name, to.address()); err != nil {
+		return path, err
 	}
-	return path, fmt.Errorf("of %d pings from %s to %s %d were answered", Pings, fromName, toName, received)
-}
-
-// count pings, and counts what crosses the underlay meanwhile.
-func (p *play) count(ctx context.Context, from, to *guest) (crossings []Crossing, received int, err error) {
 	hvs := p.stage.Hypervisors()
 	counts := make([]*node.Activity, len(hvs))
 	for i, hv := range hvs {
 		if counts[i], err = hv.Count(ctx, from.address(), to.address()); err != nil {
-			return nil, 0, err
+			return path, err
 		}
 	}
-	received, err = from.hv.Ping(ctx, from.Name, to.address(), Pings)
+	received, err := from.hv.Ping(ctx, from.Name, to.address(), Pings)
+	if err == nil && received != Pings {
+		err = fmt.Errorf("of %d pings from %s to %s %d were answered", Pings, fromName, toName, received)
+	}
 	for _, count := range counts {
 		t, stopped := count.Stop(ctx)
 		err = errors.Join(err, stopped)
-		crossings = append(crossings, Crossing{In: t.Received, Out: t.Sent})
+		path.Crossings = append(path.Crossings, Crossing{In: t.Received, Out: t.Sent})
 	}
-	return crossings, received, err
+	return path, err
 }
 
 func (p *play) printPaths(all []Path) error {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,8 @@ func TestFullDiskOfALeader(t *testing.T) {
 	c := labtest.NewTestCluster(t, lab.SandboxOptions{NoNorthd: true})
 	ctx := t.Context()
 	disks := ontoDisks(ctx, t, c)
+	bin, err := lab.FindBinaries(labtest.Root(), labtest.TempDir(t), "ovsdb-client")
+	require.NoError(t, err)
 	s := newStage(t, c.NB())
 	s.found()
 	l := s.begin()
@@ -37,9 +40,14 @@ func TestFullDiskOfALeader(t *testing.T) {
 			return now != "" && now != full
 		}, patience, pause)
 		t.Logf("%s is full: the servers serve %s after there is another leader", full, s.serves(ctx))
+		require.Eventually(t, func() bool { // it is busy while it gives up
+			state, err := bin.Run(ctx, "ovsdb-client", "--timeout=1", "transact", c.Socket(full),
+				`["_Server", {"op": "select", "table": "Database", "where": [["name", "==", "OVN_Northbound"]], "columns": ["connected"]}]`)
+			return err == nil && strings.Contains(state, `"connected":false`)
+		}, patience, pause)
 		alone := &stage{t: t, nb: c.Socket(full), program: s.program, dir: t.TempDir()}
 		for _, command := range [][]string{{"get", "vpcs"}, {"drift", "--repair"}} {
-			_, err := alone.command(ctx, append(command, "--timeout", "5s")...)
+			_, err := alone.command(ctx, append(command, "--timeout", "1s")...)
 			require.ErrorContains(t, err, "the server has lost its cluster")
 		}
 		require.NoError(t, os.Remove(filler))

@@ -16,10 +16,11 @@ func changedFields(before, after *model.Resource) []FieldChange {
 		return nil // of most of many: at once
 	}
 	before, after = differing(before, after)
-	a, b := flatRules(before, after), flatRules(after, before)
-	if a == nil || b == nil {
-		a, b = flat(before), flat(after)
+	flat := flat
+	if model.SameButRules(before, after) {
+		flat = flatRules
 	}
+	a, b := flat(before), flat(after)
 	var fields []string
 	for f := range a {
 		fields = append(fields, f)
@@ -99,22 +100,17 @@ func flat(r *model.Resource) map[string]any {
 	return out
 }
 
-// flatRules is flat of a list that differs from another one in nothing but rules:
-// of these; nil for what is no such list.
-func flatRules(r, other *model.Resource) map[string]any {
-	spec, ok := r.Spec.(*model.ACLSpec)
-	than, same := other.Spec.(*model.ACLSpec)
-	if !ok || !same || spec.Defaults != than.Defaults || spec.Stateless != than.Stateless || !reflect.DeepEqual(r.Metadata, other.Metadata) {
-		return nil
-	}
+// flatRules is flat of a list's rules alone.
+func flatRules(list *model.Resource) map[string]any {
 	out := map[string]any{}
-	for i := range spec.Rules {
-		text, err := model.MarshalRule(&spec.Rules[i])
+	rules := list.Spec.(*model.ACLSpec).Rules
+	for i := range rules {
+		text, err := model.MarshalRule(&rules[i])
 		var tree any
 		if err != nil || json.Unmarshal([]byte(text), &tree) != nil {
-			return nil
+			continue
 		}
-		flatten(fmt.Sprintf("spec.rules[number=%d]", spec.Rules[i].Number), tree, out)
+		flatten(fmt.Sprintf("spec.rules[number=%d]", rules[i].Number), tree, out)
 	}
 	return out
 }

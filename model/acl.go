@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -206,6 +207,15 @@ func (r *Rule) checkFamily(c *checker, field string) {
 	family := map[Protocol]string{ProtoICMP: "IPv6", ProtoICMPv6: "IPv4"}[r.Protocol]
 	c.fault(member(field, "protocol"), fmt.Sprintf("%s never matches: all prefixes of the rule are %s", r.Protocol, family),
 		fmt.Sprintf("set it to %s, or change the cidrs", other))
+}
+
+// SameButRules tells whether two resources are lists of the same metadata that differ in
+// nothing but their rules, if at all.
+func SameButRules(a, b *Resource) bool {
+	x, ok := a.Spec.(*ACLSpec)
+	y, list := b.Spec.(*ACLSpec)
+	return ok && list && x.Defaults == y.Defaults && x.Stateless == y.Stateless &&
+		a.Metadata.Name == b.Metadata.Name && a.Metadata.VPC == b.Metadata.VPC && maps.Equal(a.Metadata.Labels, b.Metadata.Labels)
 }
 
 // RuleAt is where the rule of a number stands among a list's rules, or would stand.

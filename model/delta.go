@@ -35,10 +35,11 @@ func Delta(from, to *Resource) (json.RawMessage, error) {
 // rulesDelta is a Delta between lists that differ in nothing but that some rules are
 // in one of them alone; nil where they differ in more.
 func rulesDelta(from, to *Resource) json.RawMessage {
-	was, ok := from.Spec.(*ACLSpec)
-	is, same := to.Spec.(*ACLSpec)
-	if !ok || !same || was.Rules == nil || is.Rules == nil || was.Defaults != is.Defaults || was.Stateless != is.Stateless ||
-		from.Metadata.Name != to.Metadata.Name || from.Metadata.VPC != to.Metadata.VPC || !maps.Equal(from.Metadata.Labels, to.Metadata.Labels) {
+	if !SameButRules(from, to) {
+		return nil
+	}
+	was, is := from.Spec.(*ACLSpec), to.Spec.(*ACLSpec)
+	if was.Rules == nil || is.Rules == nil {
 		return nil
 	}
 	members := map[string]json.RawMessage{}

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"maps"
 	"strconv"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -19,8 +18,7 @@ type Amendment struct {
 // home before. It costs what differs, and a look at each rule.
 func AmendList(before, after *model.Resource, stored map[string]string, c Context) (*Amendment, error) {
 	was, is := before.Spec.(*model.ACLSpec), after.Spec.(*model.ACLSpec)
-	if !InParts(stored) || was.Defaults != is.Defaults || was.Stateless != is.Stateless || before.Manager != after.Manager ||
-		!maps.Equal(before.Metadata.Labels, after.Metadata.Labels) || rankedWhole(was.Rules) != rankedWhole(is.Rules) {
+	if !InParts(stored) || before.Manager != after.Manager || !model.SameButRules(before, after) || rankedWhole(was.Rules) != rankedWhole(is.Rules) {
 		return nil, nil
 	}
 	first, last := differing(was.Rules, is.Rules)

@@ -41,6 +41,9 @@ func TestEditsBesideExpectations(t *testing.T) {
 			}
 			x.Hasty = rapid.Bool().Draw(r, "hasty")
 			x.Rules = rule && x.Hasty
+			if x.Hasty && x.ID.Kind == model.KindAttachment { // a second attempt draws another address
+				require.True(r, some.Mirror.Current(some.ctx))
+			}
 			engines := []*engine.Engine{all.Engine, some.Engine}
 			if rapid.IntRange(0, 4).Draw(r, "confirming") == 0 {
 				for i, e := range engines {

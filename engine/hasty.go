@@ -61,17 +61,17 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	if n == nil || !n.intact() {
 		return nil, nil
 	}
-	if m.expects(s.vpcs[0], n) { // a verdict hangs on all tiers
-		return b.lookNarrowly(m)
-	}
-	if m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, s.vpcs[0])) == nil {
-		return nil, nil // without it a limit hangs on all tiers
-	}
 	for _, x := range b.edits {
 		if x.ID.Kind != model.KindAttachment {
 			return nil, nil
 		}
 		s.attachments[x.ID.Name] = true
+	}
+	if m.expects(s.vpcs[0], n) { // a verdict hangs on all tiers
+		return b.lookNarrowly(m)
+	}
+	if m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, s.vpcs[0])) == nil {
+		return nil, nil // without it a limit hangs on all tiers
 	}
 	if b.world, err = m.part(n, s, func(model.ID, []nbdb.Row) (some, rules bool) { return false, false }); err != nil {
 		return nil, err

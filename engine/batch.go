@@ -145,7 +145,7 @@ func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
 		return nil, err
 	}
 	open = b.begin(m.networks[vpc].requests)
-	if slices.ContainsFunc(open, b.concernsPorts) {
+	if slices.ContainsFunc(open, b.concernsPorts) || len(b.world.homeless(b.wish(open).put)) > 0 {
 		b.world = nil
 		return nil, nil
 	}

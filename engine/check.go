@@ -304,10 +304,13 @@ func namesOf(r *model.Resource) []usedName {
 			{"group ", translate.PortGroupName(m.Name, model.ACLDefaultAllow), "metadata.name", rename},
 			{"group ", translate.PortGroupName(m.Name, model.ACLDefaultDeny), "metadata.name", rename}}
 	case *model.TierSpec:
-		return []usedName{{"switch ", translate.SwitchName(m.VPC, m.Name), "metadata.name", rename},
+		names := []usedName{{"switch ", translate.SwitchName(m.VPC, m.Name), "metadata.name", rename},
 			{"port ", translate.RouterPortName(m.VPC, m.Name), "metadata.name", rename},
-			{"port ", translate.SwitchRouterPortName(m.VPC, m.Name), "metadata.name", rename},
-			{"group ", translate.RegistryName(m.VPC, m.Name), "metadata.name", rename}}
+			{"port ", translate.SwitchRouterPortName(m.VPC, m.Name), "metadata.name", rename}}
+		for _, page := range translate.PageNames(m.VPC, m.Name, spec) {
+			names = append(names, usedName{"group ", page, "metadata.name", rename})
+		}
+		return names
 	case *model.ACLSpec:
 		return []usedName{{"group ", translate.PortGroupName(m.VPC, m.Name), "metadata.name", rename}}
 	case *model.AttachmentSpec:

@@ -96,10 +96,15 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	b.world, err = m.part(n, s, func(id model.ID, _ []nbdb.Row) (some, rules bool) {
 		return id.Kind == model.KindVPC || id.Kind == model.KindTier && tiers[id.Name], false
 	})
-	if err == nil {
-		m.putNames(b.world.state, b.fresh(open))
+	if err != nil {
+		return nil, err
 	}
-	return open, err
+	if len(b.world.homeless(b.wish(open).put)) > 0 {
+		b.world = nil
+		return nil, nil
+	}
+	m.putNames(b.world.state, b.fresh(open))
+	return open, nil
 }
 
 // marked tells whether an edit is a request's that is known by its mark: it may have

@@ -312,6 +312,16 @@ func (d *desire) touched() (map[string][]*change, error) {
 		c.input = true
 		add(c)
 	}
+	for _, tier := range w.homeless(d.input) {
+		if seen[tier.ID()] {
+			continue
+		}
+		c, err := d.changeOf(tier.ID(), w.have(tier.ID()), then)
+		if err != nil {
+			return nil, err
+		}
+		add(c)
+	}
 	moved := d.moved(changes)
 	for _, r := range sortedIf(d.resources, func(r *model.Resource) bool {
 		return !seen[r.ID()] && structural[vpcOf(r.ID())] && w.resources[r.ID()] != nil && moved.concerns(r) &&

@@ -364,6 +364,26 @@ func fragment(r *model.Resource, c translate.Context) (nbdb.Fragment, error) {
 	return f, nil
 }
 
+// homeless are the tiers of attachments that have lost the row where the second
+// copy of one of these is to stand: they have to be mended first.
+func (w *world) homeless(put []*model.Resource) (tiers []*model.Resource) {
+	for _, r := range put {
+		spec, ok := r.Spec.(*model.AttachmentSpec)
+		if !ok {
+			continue
+		}
+		tier := w.resources[model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: spec.Tier}]
+		if tier == nil || slices.Contains(tiers, tier) {
+			continue
+		}
+		copies := translate.CopyUUID(w.owner, r.Metadata.VPC, spec.Tier, tier.Spec.(*model.TierSpec), r.Metadata.Name)
+		if w.state.Get(nbdb.TablePortGroup, copies) == nil {
+			tiers = append(tiers, tier)
+		}
+	}
+	return tiers
+}
+
 // ports are the references in a tier's switch.
 func (w *world) ports(vpc, tier string) []nbdb.UUID {
 	sw := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, vpc, tier))

@@ -49,7 +49,7 @@ func (b *builder) attachmentRows(spec *model.AttachmentSpec) error {
 	}
 	b.row(port)
 	b.edge(nbdb.TableLogicalSwitch, SwitchUUID(b.Owner, m.VPC, spec.Tier), "ports", port.UUID)
-	b.Entries = append(b.Entries, nbdb.Entry{Table: nbdb.TablePortGroup, Row: RegistryUUID(b.Owner, m.VPC, spec.Tier),
+	b.Entries = append(b.Entries, nbdb.Entry{Table: nbdb.TablePortGroup, Row: CopyUUID(b.Owner, m.VPC, spec.Tier, tier, m.Name),
 		Key: KeyAttachmentPrefix + m.Name, Value: registryValue(ids)})
 	return nil
 }

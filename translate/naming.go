@@ -142,6 +142,16 @@ func RegistryName(vpc, tier string) string {
 	return strings.ReplaceAll("ovnvpc."+vpc+"."+tier+".attachments", "-", "_")
 }
 
+// PageNames are the names of the pages of a tier's registry: of the registry, and
+// of the further port groups that a tier with much room has.
+func PageNames(vpc, tier string, spec *model.TierSpec) []string {
+	names := []string{RegistryName(vpc, tier)}
+	for page := 1; page < pagesOf(spec); page++ {
+		names = append(names, names[0]+"."+strconv.Itoa(page))
+	}
+	return names
+}
+
 // Keys.
 
 // VPCKey is the key of a VPC's router.
@@ -155,6 +165,14 @@ func tierGatewayKey(vpc, tier string) string    { return "tier-gateway/" + vpc +
 func tierRouterPortKey(vpc, tier string) string { return "tier-router-port/" + vpc + "/" + tier }
 func registryKey(vpc, tier string) string       { return "tier-registry/" + vpc + "/" + tier }
 func aclKey(vpc, acl string) string             { return "acl/" + vpc + "/" + acl }
+
+// pageKey is the key of a page of a tier's registry, which is itself the first.
+func pageKey(vpc, tier string, page int) string {
+	if page == 0 {
+		return registryKey(vpc, tier)
+	}
+	return registryKey(vpc, tier) + "/" + strconv.Itoa(page)
+}
 
 func tierACLKey(vpc, tier, direction string, priority int) string {
 	return fmt.Sprintf("tier-acl/%s/%s/%s/%d", vpc, tier, direction, priority)
@@ -236,6 +254,11 @@ func SwitchUUID(owner, vpc, tier string) nbdb.UUID {
 // RegistryUUID is the row of a tier's registry.
 func RegistryUUID(owner, vpc, tier string) nbdb.UUID {
 	return RowUUID(owner, nbdb.TablePortGroup, registryKey(vpc, tier))
+}
+
+// CopyUUID is the row of a tier's registry that has an attachment's second copy.
+func CopyUUID(owner, vpc, tier string, spec *model.TierSpec, attachment string) nbdb.UUID {
+	return RowUUID(owner, nbdb.TablePortGroup, pageKey(vpc, tier, pageOf(spec, attachment)))
 }
 
 // PortGroupUUID is the row of a list's home.

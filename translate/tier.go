@@ -2,6 +2,8 @@ package translate
 
 import (
 	"fmt"
+	"hash/fnv"
+	"math"
 	"net/netip"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -22,7 +24,7 @@ func (b *builder) tierRows(spec *model.TierSpec) error {
 	}
 	sw := &nbdb.LogicalSwitch{UUID: SwitchUUID(b.Owner, m.VPC, m.Name), Name: SwitchName(m.VPC, m.Name), ExternalIDs: ids}
 	b.row(sw)
-	b.registry(ids)
+	b.registry(spec, ids)
 	b.routerPort(spec, vpc)
 	b.switchRouterPort(sw.UUID)
 	for _, r := range b.systemRows(spec, list.Stateless) {
@@ -38,13 +40,46 @@ func (b *builder) tierRows(spec *model.TierSpec) error {
 	return nil
 }
 
-func (b *builder) registry(principal map[string]string) {
+func (b *builder) registry(spec *model.TierSpec, principal map[string]string) {
 	m := b.resource.Metadata
-	ids := b.ids(registryKey(m.VPC, m.Name))
-	ids[KeyTierSpec] = principal[KeySpec]
-	b.brought(ids)
-	ids[NoteEpoch] = "0"
-	b.row(&nbdb.PortGroup{UUID: RegistryUUID(b.Owner, m.VPC, m.Name), Name: RegistryName(m.VPC, m.Name), ExternalIDs: ids})
+	for page, name := range PageNames(m.VPC, m.Name, spec) {
+		key := pageKey(m.VPC, m.Name, page)
+		ids := b.ids(key)
+		if page == 0 {
+			ids[KeyTierSpec] = principal[KeySpec]
+			b.brought(ids)
+			ids[NoteEpoch] = "0"
+		}
+		b.row(&nbdb.PortGroup{UUID: b.uuid(nbdb.TablePortGroup, key), Name: name, ExternalIDs: ids})
+	}
+}
+
+// The database copies a row's external_ids whenever one of them changes: the second
+// copies of a tier that has room for many attachments are divided among several rows.
+const (
+	manyAttachments = 1 << 10
+	manyPages       = 8
+)
+
+// pagesOf is how many rows a tier's registry has.
+func pagesOf(spec *model.TierSpec) int {
+	room := map[bool]float64{} // by family: an attachment has an address of each
+	for _, p := range spec.CIDRs {
+		room[p.Addr().Is4()] += math.Exp2(float64(p.Addr().BitLen() - p.Bits()))
+	}
+	for _, addresses := range room {
+		if addresses <= manyAttachments {
+			return 1
+		}
+	}
+	return manyPages
+}
+
+// pageOf is the one among them that has an attachment's second copy.
+func pageOf(spec *model.TierSpec, attachment string) int {
+	h := fnv.New32a()
+	h.Write([]byte(attachment))
+	return int(h.Sum32() % uint32(pagesOf(spec)))
 }
 
 func (b *builder) routerPort(spec *model.TierSpec, vpc *model.VPCSpec) {

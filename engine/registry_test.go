@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ovn-vpc/ovn-vpc/engine"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// A tier's registry is one row or, where there is room for many attachments, several.
+func TestRegistryHasPagesWhereThereIsMuchRoom(t *testing.T) {
+	f := newFixture(t, false)
+	text := vpc("v", "10.0.0.0/8")
+	for name, prefix := range map[string]string{"small": "10.1.0.0/22", "large": "10.2.0.0/16"} {
+		text += tier("v", name, prefix)
+		for i := range 40 {
+			text += att("v", fmt.Sprintf("%s-%d", name, i), name)
+		}
+	}
+	f.apply(text)
+	small, large := f.copies("small"), f.copies("large")
+	require.Equal(t, map[string]int{"ovnvpc.v.small.attachments": 40}, small)
+	require.Len(t, large, 8)
+	for name, n := range large {
+		require.Less(t, n, 20, name)
+	}
+	f.apply(tier("v", "small", "10.1.0.0/22, 10.3.0.0/22"))
+	require.Len(t, f.copies("small"), 8, "the copies are where they belong in a tier that has grown")
+	f.noDrift()
+	f.delete(true, id(model.KindTier, "v", "large"))
+	require.Empty(t, f.copies("large"))
+	f.noDrift()
+}
+
+// Where the registry of a tier, or a page of it, is gone or was never there, attachments
+// come, change and go all the same, and bring it back.
+func TestAttachmentsBringBackTheirTiersRegistry(t *testing.T) {
+	const small, large = "10.1.0.0/24", "10.1.0.0/16"
+	for name, c := range map[string]struct {
+		prefix string
+		lose   func(f *fixture)
+	}{
+		"registry": {small, func(f *fixture) { f.nbctl("pg-del", "ovnvpc.v.a.attachments") }},
+		"pages":    {large, func(f *fixture) { f.losePages(false) }},
+		"all": {large, func(f *fixture) {
+			f.losePages(false)
+			f.nbctl("pg-del", "ovnvpc.v.a.attachments")
+		}},
+		"one row had all copies": {large, func(f *fixture) { f.losePages(true) }},
+	} {
+		for _, mirrored := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, mirror %t", name, mirrored), func(t *testing.T) {
+				f := newFixture(t, false)
+				text := vpc("v", "10.0.0.0/8") + tier("v", "a", c.prefix)
+				for i := range 30 {
+					text += att("v", fmt.Sprintf("x-%d", i), "a")
+				}
+				f.apply(text)
+				if mirrored {
+					f.mirror()
+				}
+				c.lose(f)
+				for i := range 10 {
+					comes, changes := put(t, att("v", fmt.Sprintf("y-%d", i), "a")), put(t, document("Attachment", "v", fmt.Sprintf("x-%d", i), "tier: a, enabled: false"))
+					goes := remove(id(model.KindAttachment, "v", fmt.Sprintf("x-%d", 10+i)), false)
+					for _, x := range []engine.Edit{comes, changes, goes} {
+						x.Hasty = i%2 == 0
+						require.NoError(t, f.edit(x)[0].Err, "%s", x.ID)
+					}
+				}
+				f.apply(att("v", "z-0", "a") + att("v", "z-1", "a"))
+				require.Len(t, f.attachments("v"), 32)
+				_, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+				require.NoError(t, err)
+				f.noDrift()
+				total := 0
+				for _, n := range f.copies("a") {
+					total += n
+				}
+				require.Equal(t, 32, total)
+			})
+		}
+	}
+}
+
+// copies are how many second copies each row of a tier's registry has.
+func (f *fixture) copies(tier string) map[string]int {
+	out := map[string]int{}
+	for _, group := range f.registry(tier) {
+		out[group.Name] = 0
+		for key := range group.ExternalIDs {
+			if strings.HasPrefix(key, translate.KeyAttachmentPrefix) {
+				out[group.Name]++
+			}
+		}
+	}
+	return out
+}
+
+func (f *fixture) registry(tier string) (groups []*nbdb.PortGroup) {
+	f.t.Helper()
+	state, err := f.NB.Read(f.ctx, nbdb.Query{Table: nbdb.TablePortGroup})
+	require.NoError(f.t, err)
+	for _, group := range nbdb.All[*nbdb.PortGroup](state) {
+		if strings.HasPrefix(group.Name, translate.RegistryName("v", tier)) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// losePages deletes the pages of a registry, and keeps their copies in the registry
+// itself, as before there were pages, or loses them.
+func (f *fixture) losePages(keep bool) {
+	f.t.Helper()
+	home := translate.RegistryUUID(f.Owner, "v", "a")
+	var have, want nbdb.Fragment
+	for _, group := range f.registry("a") {
+		if group.UUID == home {
+			continue
+		}
+		have.Rows = append(have.Rows, group)
+		for key, value := range group.ExternalIDs {
+			if keep && strings.HasPrefix(key, translate.KeyAttachmentPrefix) {
+				want.Entries = append(want.Entries, nbdb.Entry{Table: nbdb.TablePortGroup, Row: home, Key: key, Value: value})
+			}
+		}
+	}
+	_, err := f.NB.Commit(f.ctx, nbdb.Diff(have, want), false)
+	require.NoError(f.t, err)
+}

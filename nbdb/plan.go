@@ -209,6 +209,7 @@ func (g *Guard) UnmarshalJSON(text []byte) error {
 func unmarshalNumbers(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
+	d.DisallowUnknownFields() // a guard of another version that was passed over would guard less
 	return d.Decode(into)
 }
 

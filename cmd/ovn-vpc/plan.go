@@ -110,7 +110,7 @@ func readPlan(path string) (*engine.Plan, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(p); err != nil {
-		return nil, usagef("%s is not a plan: %w", path, err)
+		return nil, usagef("%s is not a plan of this version of ovn-vpc: %w", path, err)
 	}
 	if _, err := decoder.Token(); err != io.EOF || p.Database == "" {
 		return nil, usagef("%s is not a plan", path)

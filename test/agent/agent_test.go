@@ -239,7 +239,7 @@ func (r *rig) fiftyAtOnce(t *testing.T) {
 		r.gone(t, 1+n%2, name)
 	}
 	for hv := range before {
-		require.Equal(t, before[hv], r.links(t, hv), "no interface is left in the kernel")
+		r.left(t, hv, before[hv])
 	}
 }
 
@@ -253,6 +253,18 @@ func (r *rig) killSome(t *testing.T) {
 			r.agent(t, hv)
 		}
 	}
+}
+
+// left waits until the kernel has the links that it had before and no others: those of
+// type internal are ovs-vswitchd's, which removes them after their rows.
+func (r *rig) left(t *testing.T, hv int, before string) {
+	t.Helper()
+	now := ""
+	waits(func() bool {
+		now = r.links(t, hv)
+		return now == before
+	})
+	require.Equal(t, before, now, "no interface is left in the kernel")
 }
 
 // links are the names of a hypervisor's interfaces.

@@ -108,7 +108,11 @@ func (b *batch) look(ctx context.Context) (p *Plan, open []int, err error) {
 			return nil, nil, err
 		}
 		open = b.begin(nil)
-		return nil, open, b.engine.readNames(ctx, b.world, b.fresh(open))
+		asked := b.fresh(open)
+		if constraint != nil { // a row that is brought beside may have somebody's name
+			asked = b.wish(open).put
+		}
+		return nil, open, b.engine.readNames(ctx, b.world, asked)
 	}
 	defer m.mu.RUnlock()
 	if b.ofRules() && b.lost == nil && !unknown(b.runner.last) {

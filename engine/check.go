@@ -120,10 +120,13 @@ func (e *Engine) Faults(ctx context.Context, set *model.Set) (model.Diagnostics,
 	return found, nil
 }
 
-// checkNames refuses names that another row of the database has already. Names
-// of switch ports and router ports share one space: ovn-northd fails on a
-// switch port that is named like a router port.
-func (e *Engine) checkNames(ctx context.Context, d *desire) error {
+// checkNames refuses names that resources bring and that another row of the database
+// has already. Names of switch ports and router ports share one space: ovn-northd
+// fails on a switch port that is named like a router port.
+func (e *Engine) checkNames(ctx context.Context, d *desire, brought []*model.Resource) error {
+	if len(brought) == 0 {
+		return nil
+	}
 	w := d.world
 	taken := w.foreignNames()
 	reserved := map[string]*model.Resource{}
@@ -133,7 +136,7 @@ func (e *Engine) checkNames(ctx context.Context, d *desire) error {
 			reserved[translate.SwitchRouterPortName(t.Metadata.VPC, t.Metadata.Name)] = t
 		}
 	}
-	for _, r := range d.input {
+	for _, r := range brought {
 		if value, ok := w.global.ExternalIDs[translate.KeyOfferingPrefix+r.Metadata.Name]; ok && r.Kind == model.KindVPCOffering && offeringOwner(value) != w.owner {
 			by := "another tool"
 			if owner := offeringOwner(value); owner != "" {

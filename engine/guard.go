@@ -282,7 +282,7 @@ func onlyList(a, b *model.TierSpec) bool {
 // change: its own rules stay.
 func onlyEdges(c *change) bool {
 	for _, r := range nbdb.Diff(c.have, c.want).Rows {
-		if r.Table != nbdb.TableLogicalSwitch && r.Table != nbdb.TablePortGroup {
+		if r.Op != nbdb.Update || r.Table != nbdb.TableLogicalSwitch && r.Table != nbdb.TablePortGroup {
 			return false
 		}
 	}

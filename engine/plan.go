@@ -143,7 +143,7 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	}
 	d := e.desire(w, wish, attempt)
 	d.unbuilt()
-	if err := e.checkNames(ctx, d); err != nil {
+	if err := e.checkNames(ctx, d, d.input); err != nil {
 		return nil, err
 	}
 	e.checkVersion(d)
@@ -152,7 +152,7 @@ func (e *Engine) planOnce(ctx context.Context, w *world, wish wish, attempt int,
 	if err := invalid(sortedDiagnostics(d.found)); err != nil {
 		return nil, err
 	}
-	touched, err := d.touched()
+	touched, err := e.touched(ctx, d)
 	if err != nil {
 		return nil, err
 	}

@@ -89,6 +89,52 @@ func TestAttachmentsBringBackTheirTiersRegistry(t *testing.T) {
 	}
 }
 
+// So does a change of the VPC that only what is attached depends on.
+func TestWhatFollowsBringsBackItsTiersRegistry(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(vpc("v", "10.0.0.0/8") + tierWith("v", "a", "cidrs: [10.1.0.0/16], dhcp: {enabled: false}") +
+		document("Attachment", "v", "x", "tier: a, chassis: h, plug: {type: tap}"))
+	f.losePages(false)
+	f.nbctl("pg-del", "ovnvpc.v.a.attachments")
+	f.apply(strings.Replace(vpc("v", "10.0.0.0/8"), "cidrs:", "mtu: 1300, cidrs:", 1))
+	f.noDrift()
+}
+
+// A page whose name somebody else's row has is refused, with the reason.
+func TestPagesWhoseNameIsTaken(t *testing.T) {
+	for _, mirrored := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mirror %t", mirrored), func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(vpc("v", "10.0.0.0/8") + tier("v", "a", "10.1.0.0/16") + tier("v", "b", "10.2.0.0/24"))
+			f.nbctl("pg-del", "ovnvpc.v.a.attachments.2", "--", "pg-add", "ovnvpc.v.a.attachments.2", "--", "pg-add", "ovnvpc.v.b.attachments.2")
+			if mirrored {
+				f.mirror()
+			}
+			attached, grown := att("v", "x-0", "a"), tier("v", "b", "10.2.0.0/24, 10.3.0.0/16")
+			f.refused(attached, "Tier v/a", "ovnvpc.v.a.attachments.2", "another tool")
+			before := f.dump()
+			for _, x := range []engine.Edit{put(t, attached), put(t, grown)} {
+				requireCode(t, f.edit(x)[0].Err, model.CodeTaken, "attachments.2", "another tool")
+			}
+			require.Equal(t, before, f.dump())
+		})
+	}
+}
+
+// A page does not come back to a tier that has shrunk meanwhile.
+func TestPageOfATierThatShrinks(t *testing.T) {
+	f := newFixture(t, false)
+	small := tier("v", "a", "10.1.0.0/24")
+	f.apply(vpc("v", "10.0.0.0/8") + small + att("v", "x", "a"))
+	f.apply(tier("v", "a", "10.1.0.0/24, 10.2.0.0/16"))
+	f.losePages(false)
+	fast := connect(t, f.sandbox, "default")
+	f.NB = &overtaken{Store: f.NB, comes: func() { fast.apply(small) }}
+	require.NoError(t, f.edit(put(t, document("Attachment", "v", "x", "tier: a, enabled: false")))[0].Err)
+	f.noDrift()
+	require.Equal(t, map[string]int{"ovnvpc.v.a.attachments": 1}, f.copies("a"))
+}
+
 // copies are how many second copies each row of a tier's registry has.
 func (f *fixture) copies(tier string) map[string]int {
 	out := map[string]int{}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
@@ -20,7 +21,15 @@ type change struct {
 }
 
 // touched are the changes by VPC: those of the wish, and those of resources
-// whose translation depends on them.
+// whose translation depends on them. Names are looked at of what gets rows beside.
+func (e *Engine) touched(ctx context.Context, d *desire) (map[string][]*change, error) {
+	touched, err := d.touched()
+	if err != nil {
+		return nil, err
+	}
+	return touched, e.checkNames(ctx, d, d.mended)
+}
+
 func (d *desire) touched() (map[string][]*change, error) {
 	out := map[string][]*change{}
 	w := d.world
@@ -48,6 +57,9 @@ func (d *desire) touched() (map[string][]*change, error) {
 		c, err := d.changeOf(r.ID(), w.have(r.ID()), then)
 		if err == nil && !seen[c.id] {
 			add(c)
+			if len(c.have.Rows) < len(c.want.Rows) {
+				d.mended = append(d.mended, r)
+			}
 		}
 		return err
 	}
@@ -58,25 +70,33 @@ func (d *desire) touched() (map[string][]*change, error) {
 	for _, c := range changes {
 		add(c)
 	}
-	for _, tier := range w.homeless(d.input) {
-		if err := follow(tier); err != nil {
+	following, err := d.following(changes, then, func(id model.ID) bool { return !seen[id] && structural[vpcOf(id)] })
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range append(following, w.homeless(slices.Concat(d.input, following))...) {
+		if err := follow(r); err != nil {
 			return nil, err
 		}
 	}
+	return out, nil
+}
+
+// following are the resources, of those that may, whose translation depends on changes.
+func (d *desire) following(changes []*change, then translate.Context, may func(model.ID) bool) (out []*model.Resource, err error) {
 	moved := d.moved(changes)
 	for _, r := range sortedIf(d.resources, func(r *model.Resource) bool {
-		return !seen[r.ID()] && structural[vpcOf(r.ID())] && w.resources[r.ID()] != nil && moved.concerns(r) &&
+		return may(r.ID()) && d.world.resources[r.ID()] != nil && moved.concerns(r) &&
 			(r.Kind != model.KindAttachment || d.tierMoved(r))
 	}) {
+		same := false
 		if moved.vpcs[vpcOf(r.ID())] {
-			if same, err := sameFragment(r, d.now, then); err != nil {
+			if same, err = sameFragment(r, d.now, then); err != nil {
 				return nil, err
-			} else if same {
-				continue
 			}
 		}
-		if err := follow(r); err != nil {
-			return nil, err
+		if !same {
+			out = append(out, r)
 		}
 	}
 	return out, nil

@@ -255,18 +255,24 @@ func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[s
 }
 
 // lostRows are the rows, and whose they are, that were not read of what is removed by
-// its second copy.
+// its second copy, or has that in a row that was not.
 func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
+	of = map[nbdb.UUID]model.ID{}
+	for _, r := range d.removed {
+		if tier, row, there := d.world.copyHome(r); tier != nil && !there && len(d.world.copies[r.ID()]) == 0 {
+			rows = append(rows, nbdb.RowChange{Table: nbdb.TablePortGroup, UUID: row})
+			of[row] = tier.ID()
+		}
+	}
 	lost := slices.DeleteFunc(slices.Clone(d.removed), func(r *model.Resource) bool { return d.world.resources[r.ID()] != nil })
 	if len(lost) == 0 {
-		return nil, nil
+		return rows, of
 	}
 	all := maps.Clone(d.world.resources)
 	for _, r := range d.world.lost {
 		all[r.ID()] = r
 	}
 	was := d.world.context(all)
-	of = map[nbdb.UUID]model.ID{}
 	for _, r := range lost {
 		f, err := fragment(r, was)
 		if err != nil {

@@ -53,6 +53,12 @@ func TestAttachmentsBringBackTheirTiersRegistry(t *testing.T) {
 			f.nbctl("pg-del", "ovnvpc.v.a.attachments")
 		}},
 		"one row had all copies": {large, func(f *fixture) { f.losePages(true) }},
+		"marks": {small, func(f *fixture) {
+			f.nbctl("remove", "Port_Group", "ovnvpc.v.a.attachments", "external_ids", `"ovn-vpc:owner"`)
+		}},
+		"marks of a page": {large, func(f *fixture) {
+			f.nbctl("remove", "Port_Group", "ovnvpc.v.a.attachments.2", "external_ids", `"ovn-vpc:vpc"`)
+		}},
 	} {
 		for _, mirrored := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, mirror %t", name, mirrored), func(t *testing.T) {

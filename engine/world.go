@@ -222,9 +222,13 @@ func (w *world) readCopies(owned []nbdb.Row, s scope) {
 			id := model.ID{Kind: model.KindAttachment, VPC: ids[translate.KeyVPC], Name: name}
 			manager, request, spec := translate.ParseRegistry(value)
 			w.readCopy(id, manager, request, spec)
-			w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value})
+			w.noteCopy(id, group, key, value)
 		})
 	}
+}
+
+func (w *world) noteCopy(id model.ID, group nbdb.Row, key, value string) {
+	w.copies[id] = append(w.copies[id], nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.ID(), Key: key, Value: value})
 }
 
 // eachCopy visits the second copies of the scope's attachments among the
@@ -342,6 +346,12 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 				found = true
 				w.state.Put(row)
 				w.assignTo(owners[r.UUID], row)
+				scope{}.eachCopy(row.IDs(), func(name, key, value string) {
+					id := model.ID{Kind: model.KindAttachment, VPC: vpcOf(owners[r.UUID]), Name: name}
+					if w.resources[id] != nil {
+						w.noteCopy(id, row, key, value)
+					}
+				})
 			}
 		}
 	}
@@ -365,23 +375,30 @@ func fragment(r *model.Resource, c translate.Context) (nbdb.Fragment, error) {
 }
 
 // homeless are the tiers of attachments that have lost the row where the second
-// copy of one of these is to stand: they have to be mended first.
+// copy of one of these is to stand, or the marks by which it is read: they have to be
+// mended first.
 func (w *world) homeless(put []*model.Resource) (tiers []*model.Resource) {
 	for _, r := range put {
-		spec, ok := r.Spec.(*model.AttachmentSpec)
-		if !ok {
-			continue
-		}
-		tier := w.resources[model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: spec.Tier}]
-		if tier == nil || slices.Contains(tiers, tier) {
-			continue
-		}
-		copies := translate.CopyUUID(w.owner, r.Metadata.VPC, spec.Tier, tier.Spec.(*model.TierSpec), r.Metadata.Name)
-		if w.state.Get(nbdb.TablePortGroup, copies) == nil {
+		if tier, _, there := w.copyHome(r); tier != nil && !there && !slices.Contains(tiers, tier) {
 			tiers = append(tiers, tier)
 		}
 	}
 	return tiers
+}
+
+// copyHome is the tier of an attachment, nil for what has none, and the row where its
+// second copy is to stand; there tells whether that was read.
+func (w *world) copyHome(r *model.Resource) (tier *model.Resource, row nbdb.UUID, there bool) {
+	spec, ok := r.Spec.(*model.AttachmentSpec)
+	if !ok {
+		return nil, "", false
+	}
+	if tier = w.resources[model.ID{Kind: model.KindTier, VPC: r.Metadata.VPC, Name: spec.Tier}]; tier == nil {
+		return nil, "", false
+	}
+	row = translate.CopyUUID(w.owner, r.Metadata.VPC, spec.Tier, tier.Spec.(*model.TierSpec), r.Metadata.Name)
+	group := w.state.Get(nbdb.TablePortGroup, row)
+	return tier, row, group != nil && w.owns(group) && group.IDs()[translate.KeyVPC] == r.Metadata.VPC
 }
 
 // ports are the references in a tier's switch.

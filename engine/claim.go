@@ -24,6 +24,7 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 		g.digest(model.ID{Kind: model.KindTier, VPC: g.vpc, Name: c.after.Spec.(*model.AttachmentSpec).Tier})
 		g.digest(model.ID{Kind: model.KindVPC, Name: g.vpc})
 	}
+	g.uncopied(c)
 	if c.after == nil || !claims(c) {
 		return
 	}
@@ -40,6 +41,21 @@ func (g *guarder) attachment(c *change, gone map[model.ID]bool) {
 	tier := g.desire.resources[id].Spec.(*model.TierSpec)
 	if !lockedByRow(g.vpc, tier, spec) {
 		g.exclusive(spec.Tier, registry, epoch)
+	}
+}
+
+// uncopied relies on nobody having brought back the second copy of what is removed and
+// has lost it: from there it would be restored.
+func (g *guarder) uncopied(c *change) {
+	if c.after != nil || c.before == nil || len(c.have.Entries) > 0 {
+		return
+	}
+	was, err := translate.Fragment(c.before, g.desire.now)
+	if err != nil {
+		return // nor can that be translated which would bring it back
+	}
+	for _, x := range was.Entries {
+		g.add("copy "+c.id.String(), nbdb.Guard{Table: x.Table, Includes: map[string]string{x.Key: x.Value}})
 	}
 }
 

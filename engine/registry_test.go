@@ -141,6 +141,29 @@ func TestPageOfATierThatShrinks(t *testing.T) {
 	require.Equal(t, map[string]int{"ovnvpc.v.a.attachments": 1}, f.copies("a"))
 }
 
+// What is deleted leaves no second copy, also where somebody brings that back meanwhile.
+func TestCopyThatComesBackWhileItsAttachmentGoes(t *testing.T) {
+	for name, lose := range map[string]func(f *fixture){
+		"page": func(f *fixture) { f.losePages(false) },
+		"copy": func(f *fixture) {
+			f.nbctl("remove", "Port_Group", "ovnvpc.v.a.attachments.7", "external_ids", `"ovn-vpc-attachment:x"`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(vpc("v", "10.0.0.0/8") + tier("v", "a", "10.1.0.0/16") + att("v", "x", "a"))
+			lose(f)
+			repairer := connect(t, f.sandbox, "default")
+			f.NB = &overtaken{Store: f.NB, comes: func() {
+				_, err := repairer.Drift(repairer.ctx, "", true, engine.WaitNone)
+				require.NoError(t, err)
+			}}
+			f.delete(false, id(model.KindAttachment, "v", "x"))
+			f.noDrift()
+		})
+	}
+}
+
 // copies are how many second copies each row of a tier's registry has.
 func (f *fixture) copies(tier string) map[string]int {
 	out := map[string]int{}

@@ -81,6 +81,7 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 		s.attachments[name] = true
 	}
 	tiers := map[string]bool{}
+	s.pages = map[nbdb.UUID]bool{}
 	for _, o := range b.outcomes {
 		for _, r := range []*model.Resource{o.before, o.put} {
 			if r == nil {
@@ -91,6 +92,10 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 				return b.lookNarrowly(m)
 			}
 			tiers[spec.Tier] = true
+			if _, tier := m.tier(n, model.ID{Kind: model.KindTier, VPC: s.vpcs[0], Name: spec.Tier}); tier != nil {
+				s.pages[translate.RegistryUUID(m.owner, s.vpcs[0], spec.Tier)] = true
+				s.pages[translate.CopyUUID(m.owner, s.vpcs[0], spec.Tier, tier, r.Metadata.Name)] = true
+			}
 		}
 	}
 	b.world, err = m.part(n, s, func(id model.ID, _ []nbdb.Row) (some, rules bool) {

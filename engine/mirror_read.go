@@ -146,7 +146,7 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 	for id, rows := range n.structure {
 		some, rules := want(id, rows)
 		for _, r := range rows {
-			if _, rule := r.(*nbdb.ACL); some && (rules || !rule) {
+			if _, rule := r.(*nbdb.ACL); some && (rules || !rule) && n.concerns(r, s) {
 				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
 			}
 		}
@@ -171,6 +171,20 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 		}
 	}
 	return w, nil
+}
+
+// concerns tells whether a row is looked at in a scope, as far as it is of a registry.
+func (n *network) concerns(r nbdb.Row, s scope) bool {
+	copies, registry := n.copies[r.ID()]
+	if !registry || s.pages == nil || s.pages[r.ID()] {
+		return true
+	}
+	for name := range s.attachments {
+		if _, ok := copies[name]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // intact tells that all resources of a VPC are stored as they should be.

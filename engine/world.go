@@ -20,6 +20,9 @@ type scope struct {
 	// attachments are the names of those that are looked at, nil for all.
 	attachments map[string]bool
 	noStatus    bool // what OVN says of ports is not looked at
+	// pages are the rows of registries that are looked at beside those that have
+	// copies of the attachments, nil for all.
+	pages map[nbdb.UUID]bool
 }
 
 // world is the database at one moment, read back as resources.

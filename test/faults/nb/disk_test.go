@@ -2,13 +2,16 @@ package nb_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,8 +28,6 @@ func TestFullDiskOfALeader(t *testing.T) {
 	c := labtest.NewTestCluster(t, lab.SandboxOptions{NoNorthd: true})
 	ctx := t.Context()
 	disks := ontoDisks(ctx, t, c)
-	bin, err := lab.FindBinaries(labtest.Root(), labtest.TempDir(t), "ovsdb-client")
-	require.NoError(t, err)
 	s := newStage(t, c.NB())
 	s.found()
 	l := s.begin()
@@ -40,11 +41,7 @@ func TestFullDiskOfALeader(t *testing.T) {
 			return now != "" && now != full
 		}, patience, pause)
 		t.Logf("%s is full: the servers serve %s after there is another leader", full, s.serves(ctx))
-		require.Eventually(t, func() bool { // it is busy while it gives up
-			state, err := bin.Run(ctx, "ovsdb-client", "--timeout=1", "transact", c.Socket(full),
-				`["_Server", {"op": "select", "table": "Database", "where": [["name", "==", "OVN_Northbound"]], "columns": ["connected"]}]`)
-			return err == nil && strings.Contains(state, `"connected":false`)
-		}, patience, pause)
+		require.Eventually(t, func() bool { return cutOff(ctx, c.Socket(full)) }, patience, pause)
 		alone := &stage{t: t, nb: c.Socket(full), program: s.program, dir: t.TempDir()}
 		for _, command := range [][]string{{"get", "vpcs"}, {"drift", "--repair"}} {
 			_, err := alone.command(ctx, append(command, "--timeout", "1s")...)
@@ -57,6 +54,25 @@ func TestFullDiskOfALeader(t *testing.T) {
 	s.serves(ctx)
 	l.end(c.NBCtl)
 	faults.Audit(t, tried, files(c)...)
+}
+
+// cutOff tells whether a server says of itself that it has lost its cluster. It is busy
+// while it gives up.
+func cutOff(ctx context.Context, remote string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", strings.TrimPrefix(remote, "unix:"))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	var state json.RawMessage
+	_, err = io.WriteString(conn, `{"method": "transact", "id": 1, "params": ["_Server",
+		{"op": "select", "table": "Database", "where": [["name", "==", "OVN_Northbound"]], "columns": ["connected"]}]}`)
+	return err == nil && json.NewDecoder(conn).Decode(&state) == nil && strings.Contains(string(state), `"connected":false`)
 }
 
 // ontoDisks moves the database of each server of a cluster onto a small disk, a tmpfs

@@ -53,6 +53,7 @@ func TestAttachmentsBringBackTheirTiersRegistry(t *testing.T) {
 			f.nbctl("pg-del", "ovnvpc.v.a.attachments")
 		}},
 		"one row had all copies": {large, func(f *fixture) { f.losePages(true) }},
+		"copies in other pages":  {large, func(f *fixture) { f.shufflePages() }},
 		"marks": {small, func(f *fixture) {
 			f.nbctl("remove", "Port_Group", "ovnvpc.v.a.attachments", "external_ids", `"ovn-vpc:owner"`)
 		}},
@@ -82,6 +83,13 @@ func TestAttachmentsBringBackTheirTiersRegistry(t *testing.T) {
 				}
 				f.apply(att("v", "z-0", "a") + att("v", "z-1", "a"))
 				require.Len(t, f.attachments("v"), 32)
+				copied := map[string]bool{}
+				for _, group := range f.registry("a") {
+					for key := range group.ExternalIDs {
+						require.False(t, copied[key] && strings.HasPrefix(key, translate.KeyAttachmentPrefix), "%s has two copies", key)
+						copied[key] = true
+					}
+				}
 				_, err := f.Drift(f.ctx, "", true, engine.WaitNone)
 				require.NoError(t, err)
 				f.noDrift()
@@ -188,6 +196,25 @@ func (f *fixture) registry(tier string) (groups []*nbdb.PortGroup) {
 		}
 	}
 	return groups
+}
+
+// shufflePages moves the copies of each page to the next.
+func (f *fixture) shufflePages() {
+	f.t.Helper()
+	groups := f.registry("a")
+	var have, want nbdb.Fragment
+	for i, group := range groups {
+		for key, value := range group.ExternalIDs {
+			if strings.HasPrefix(key, translate.KeyAttachmentPrefix) {
+				copied := nbdb.Entry{Table: nbdb.TablePortGroup, Row: group.UUID, Key: key, Value: value}
+				have.Entries = append(have.Entries, copied)
+				copied.Row = groups[(i+1)%len(groups)].UUID
+				want.Entries = append(want.Entries, copied)
+			}
+		}
+	}
+	_, err := f.NB.Commit(f.ctx, nbdb.Diff(have, want), false)
+	require.NoError(f.t, err)
 }
 
 // losePages deletes the pages of a registry, and keeps their copies in the registry

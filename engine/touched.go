@@ -30,6 +30,7 @@ func (e *Engine) touched(ctx context.Context, d *desire) (map[string][]*change, 
 	return touched, e.checkNames(ctx, d, d.mended)
 }
 
+// touched is Engine.touched without a look at names.
 func (d *desire) touched() (map[string][]*change, error) {
 	out := map[string][]*change{}
 	w := d.world

@@ -93,7 +93,7 @@ func (a *allocator) tier(vpc, name string) *tierState {
 		a.tiers[id] = nil
 		return nil
 	}
-	t := &tierState{spec: r.Spec.(*model.TierSpec), macs: map[model.MAC]bool{}, freed: map[netip.Addr]int64{}, full: map[int]bool{}}
+	t := &tierState{spec: r.Spec.(*model.TierSpec), macs: map[model.MAC]bool{}, freed: a.desire.world.freed(vpc, name), full: map[int]bool{}}
 	for _, p := range t.spec.CIDRs {
 		pool, err := ipam.NewPool(p, t.spec.Gateways, t.spec.Reserved)
 		if err != nil {
@@ -101,9 +101,6 @@ func (a *allocator) tier(vpc, name string) *tierState {
 			continue
 		}
 		t.pools = append(t.pools, pool)
-	}
-	for addr, when := range a.desire.world.freed(vpc, name) {
-		t.freed[addr] = when
 	}
 	a.tiers[id] = t
 	return t

@@ -73,9 +73,7 @@ func (b *batch) lookHastily(m *Mirror) (open []int, err error) {
 	if m.rows.Get(nbdb.TablePortGroup, translate.HistoryUUID(m.owner, s.vpcs[0])) == nil {
 		return nil, nil // without it a limit hangs on all tiers
 	}
-	if b.world, err = m.part(n, s, func(model.ID, []nbdb.Row) (some, rules bool) { return false, false }); err != nil {
-		return nil, err
-	}
+	b.world = m.sketch(n, s)
 	open = b.begin(n.requests)
 	for _, name := range m.holders(s.vpcs[0], b.wish(open).put) {
 		s.attachments[name] = true

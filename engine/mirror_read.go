@@ -145,8 +145,11 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 	m.rows.Each(nbdb.TableNBGlobal, state.Put)
 	for id, rows := range n.structure {
 		some, rules := want(id, rows)
+		if !some {
+			continue
+		}
 		for _, r := range rows {
-			if _, rule := r.(*nbdb.ACL); some && (rules || !rule) && n.concerns(r, s) {
+			if _, rule := r.(*nbdb.ACL); (rules || !rule) && n.concerns(r, s) {
 				state.Put(n.withCopies(r, maps.Keys(s.attachments)))
 			}
 		}
@@ -171,6 +174,20 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 		}
 	}
 	return w, nil
+}
+
+// sketch is a world of the scope's attachments as their rows tell them, enough to ask
+// edits of these.
+func (m *Mirror) sketch(n *network, s scope) *world {
+	w := &world{owner: m.owner, resources: map[model.ID]*model.Resource{}}
+	for name := range s.attachments {
+		for _, r := range n.ports[name] {
+			if res := n.stored[r.ID()].resource; res != nil {
+				w.resources[res.ID()] = res
+			}
+		}
+	}
+	return w
 }
 
 // concerns tells whether a row is looked at in a scope, as far as it is of a registry.

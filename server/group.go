@@ -43,18 +43,26 @@ func newGroups(commit func(context.Context, []engine.Edit, bool) ([]engine.Edite
 	return &groups{commit: commit, note: note, now: now, queues: map[string][]*ticket{}}
 }
 
-// edit commits an edit with others, and is over when ctx is.
+// edit commits an edit with others. It is over when ctx is, but for one that finds
+// nobody at work and so is the first: that commits by itself, until its deadline.
 func (g *groups) edit(ctx context.Context, vpc string, e engine.Edit, bump bool) (engine.Edited, int, error) {
 	t := &ticket{ctx: ctx, edit: e, bump: bump, done: make(chan outcome, 1)}
 	g.mu.Lock()
 	queue, working := g.queues[vpc]
 	if working {
 		t.edit.Hasty = false // the mirror does not have yet what those before it commit
+		queue = append(queue, t)
 	}
-	g.queues[vpc] = append(queue, t)
+	g.queues[vpc] = queue
 	g.mu.Unlock()
-	if !working {
-		go g.work(context.WithoutCancel(ctx), vpc)
+	if !working { // here, where the stack is large enough: that of a new goroutine would have to grow
+		after := context.WithoutCancel(ctx)
+		g.carryOut(after, []*ticket{t})
+		if tickets := g.take(vpc); tickets != nil {
+			go g.work(after, vpc, tickets)
+		}
+		o := <-t.done
+		return o.edited, o.nbCfg, o.err
 	}
 	select {
 	case o := <-t.done:
@@ -64,13 +72,9 @@ func (g *groups) edit(ctx context.Context, vpc string, e engine.Edit, bump bool)
 	}
 }
 
-// work commits what has arrived until nothing has.
-func (g *groups) work(ctx context.Context, vpc string) {
-	for {
-		tickets := g.take(vpc)
-		if tickets == nil {
-			return
-		}
+// work commits a group, and what has arrived until nothing has.
+func (g *groups) work(ctx context.Context, vpc string, tickets []*ticket) {
+	for ; tickets != nil; tickets = g.take(vpc) {
 		g.carryOut(ctx, tickets)
 	}
 }

@@ -229,7 +229,7 @@ func (b *bench) rule(ctx context.Context) ([]row, error) {
 		}
 		rows = append(rows,
 			atMost(c.name, show(median(second)), "first apply "+show(median(first)), "first apply", pairwise(second, first), c.limit),
-			row{name: "", figure: fmt.Sprintf("transaction of %d B", writes[0].bytes), target: "under 4096 B", met: writes[0].bytes < 4096})
+			row{name: "", figure: fmt.Sprintf("transaction of %d B", len(writes[0].request)), target: "under 4096 B", met: len(writes[0].request) < 4096})
 	}
 	return rows, nil
 }

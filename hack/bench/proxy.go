@@ -15,7 +15,7 @@ import (
 
 // sent is a transaction that went through a proxy and writes something.
 type sent struct {
-	bytes   int // of the whole request
+	request []byte // whole
 	inserts int
 }
 
@@ -122,7 +122,7 @@ func (p *proxy) note(data []byte) error {
 	if len(r.Params) == 0 {
 		return errors.New("a transaction on no database")
 	}
-	s, writes := sent{bytes: len(data)}, false
+	s, writes := sent{request: data}, false
 	for _, param := range r.Params[1:] {
 		var operation struct{ Op string }
 		if err := json.Unmarshal(param, &operation); err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ovn-vpc/ovn-vpc/client"
-	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/lab"
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
@@ -59,88 +58,6 @@ func timed(series *[]time.Duration, f func() error) error {
 	start := time.Now()
 	err := f()
 	*series = append(*series, time.Since(start))
-	return err
-}
-
-// single are requests that insert one row, which nobody refers to and nobody
-// owns, and that remove it.
-func single() (insert, remove []byte, err error) {
-	if insert, err = transaction(object{"op": "insert", "table": "Address_Set", "row": object{"name": "by_hand"}}); err != nil {
-		return nil, nil, err
-	}
-	remove, err = transaction(object{"op": "delete", "table": "Address_Set", "where": []any{[]any{"name", "==", "by_hand"}}})
-	return insert, remove, err
-}
-
-// serverRule adds a rule by REST, in VPCs with few and with many attachments,
-// and a row by hand; the calls take turns.
-func (b *bench) serverRule(ctx context.Context) ([]row, error) {
-	sizes := []int{b.size.few, b.size.attachments}
-	specs := make([]string, len(sizes))
-	var err error
-	for i, n := range sizes {
-		if specs[i], err = b.writeSpecs(b.shop(n), fmt.Sprintf("rule-%d", n)); err != nil {
-			return nil, err
-		}
-	}
-	calls, puts, raw := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
-	err = b.at(ctx, specs[0], func(few *site) error {
-		return b.at(ctx, specs[1], func(many *site) error {
-			for n, enough := 0, b.enough(); !enough(n); n++ {
-				for i, s := range []*site{few, many} {
-					if err := s.alterRules(ctx, b.size.rules, &calls[i], &puts[i], &raw[i]); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	var rows []row
-	for i, n := range sizes {
-		name := fmt.Sprintf("one rule added by REST, %d attachments, p50", n)
-		rows = append(rows, atMost(name, show(median(calls[i])), "raw single row "+show(median(raw[i])), "raw", ratio(calls[i], raw[i]), 5))
-	}
-	rows = append(rows, independent(fmt.Sprintf("... %d attachments against %d", sizes[1], sizes[0]), calls, raw))
-	whole := fmt.Sprintf("... its list of %d put whole, %d attachments, p50", b.size.rules+1, sizes[1])
-	return append(rows, row{name: whole, figure: show(median(puts[1])), baseline: "raw single row " + show(median(raw[1])), ratio: fmt.Sprintf("%.2f", ratio(puts[1], raw[1]))}), nil
-}
-
-// alterRules adds a row by hand, and a rule by REST, alone and with its list; each
-// is then removed.
-func (s *site) alterRules(ctx context.Context, rules int, calls, puts, raw *[]time.Duration) error {
-	insert, remove, err := single()
-	if err != nil {
-		return err
-	}
-	if err := timed(raw, func() error { _, err := s.hand.exchange(insert); return err }); err != nil {
-		return err
-	}
-	if _, err := s.hand.exchange(remove); err != nil {
-		return err
-	}
-	list := model.ID{Kind: model.KindACL, VPC: vpcName, Name: "list-0"}
-	rule := ruleOf(rules)
-	if err := timed(calls, func() error { _, err := s.AddRule(ctx, list, rule, engine.WaitNone); return err }); err != nil {
-		return err
-	}
-	if _, err := s.DeleteRule(ctx, list, rule.Number, engine.WaitNone); err != nil {
-		return err
-	}
-	stored, err := s.GetOne(ctx, list)
-	if err != nil {
-		return err
-	}
-	more, spec := *stored.Resource, *stored.Resource.Spec.(*model.ACLSpec)
-	spec.Rules = append(slices.Clone(spec.Rules), rule)
-	more.Spec = &spec
-	if err := timed(puts, func() error { _, err := s.Put(ctx, &more, client.WriteOptions{}); return err }); err != nil {
-		return err
-	}
-	_, err = s.Put(ctx, stored.Resource, client.WriteOptions{})
 	return err
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -158,23 +157,11 @@ func (c *Client) stored(ctx context.Context, req call) (*Stored, error) {
 
 // encodeResource is a resource's document, without a name where it has none.
 func encodeResource(r *model.Resource) ([]byte, error) {
-	data, err := encode(model.Envelope(r, nil))
-	if err != nil || r.Metadata.Name != "" {
-		return data, err
-	}
-	var tree map[string]json.RawMessage
-	var metadata map[string]any
-	if err := json.Unmarshal(data, &tree); err != nil {
+	data, err := model.MarshalDocument(r)
+	if err != nil {
 		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
-	if err := json.Unmarshal(tree["metadata"], &metadata); err != nil {
-		return nil, fmt.Errorf("encoding the request: %w", err)
-	}
-	delete(metadata, "name")
-	if tree["metadata"], err = encode(metadata); err != nil {
-		return nil, err
-	}
-	return encode(tree)
+	return data, nil
 }
 
 // collectionOf is the path of the list in which a resource stands.

@@ -13,18 +13,26 @@ import (
 	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
-// However a list is written, a single one is read as one of many.
+// However a list or an attachment is written, a single one is read as one of many.
 func TestOneIsReadAsMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &model.Resource{Kind: model.KindACL, Metadata: model.Metadata{Name: "list", VPC: "shop", Labels: drawLabels(t)}, Spec: drawACL(t)}
-		data, err := json.Marshal(model.Envelope(r, nil))
+		r := &model.Resource{Kind: model.KindACL, Metadata: model.Metadata{Name: "list", VPC: "shop", Labels: drawLabels(t)}}
+		changes, fields := listChanges(), []string{"metadata.name", "spec.rules[0].number", "spec.rules[1].tiers[1]", "spec.defaults"}
+		if rapid.Bool().Draw(t, "attachment") {
+			r.Kind, r.Spec = model.KindAttachment, drawAttachment(t, 1)
+			changes, fields = attachmentChanges(), []string{"metadata.name", "spec.tier", "spec.addresses[0]", "spec.plug.netns"}
+		} else {
+			r.Spec = drawACL(t)
+		}
+		data, err := model.MarshalDocument(r)
 		require.NoError(t, err)
+		require.JSONEq(t, compact(t, model.Envelope(r, nil)), string(data))
 		if rapid.Bool().Draw(t, "indented") {
 			var b bytes.Buffer
 			require.NoError(t, json.Indent(&b, data, "", "  "))
 			data = b.Bytes()
 		}
-		input := model.Input{Name: "x", Data: disturb(t, data)}
+		input := model.Input{Name: "x", Data: disturb(t, data, changes)}
 		one, found := model.LoadOne(input, r.ID())
 		set, faults := model.Load(input)
 		if one == nil {
@@ -36,27 +44,73 @@ func TestOneIsReadAsMany(t *testing.T) {
 		require.Equal(t, many.ID(), one.ID())
 		require.Equal(t, many.Metadata, one.Metadata)
 		require.Equal(t, many.Spec, one.Spec)
-		for _, field := range []string{"metadata.name", "spec.rules[0].number", "spec.rules[1].tiers[1]", "spec.defaults"} {
+		for _, field := range fields {
 			require.Equal(t, many.Fault(field, "", ""), one.Fault(field, "", ""))
 		}
 	})
 }
 
+// An attachment without a name, a VPC or both is given them, however it is written.
+func TestOneIsGivenItsIdentity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := &model.Resource{Kind: model.KindAttachment, Metadata: model.Metadata{Labels: drawLabels(t)}, Spec: drawAttachment(t, 1)}
+		if rapid.Bool().Draw(t, "VPC") {
+			r.Metadata.VPC = "shop"
+		}
+		r.Spec.(*model.AttachmentSpec).InterfaceID = rapid.SampledFrom([]string{"", "eth0"}).Draw(t, "interface")
+		data, err := model.MarshalDocument(r)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), `"name"`)
+		data = disturb(t, data, append(attachmentChanges(), [2]string{`"metadata":{`, `"metadata":{"name":null,`}, [2]string{`"kind":`, `"Kind":`}, [2]string{`"metadata":{`, `"metadata":null,"x":{`},
+			[2]string{`"apiVersion":`, `"apiVersion":null,"x":`}, [2]string{`"metadata":{`, `"metadata":{"vpc":"other"}, "y":{`}))
+		id := model.ID{Kind: model.KindAttachment, VPC: "shop", Name: "a-1"}
+		one, found := model.LoadOne(model.Input{Data: data}, id)
+		// What is no JSON is read by its nodes.
+		same, faults := model.LoadOne(model.Input{Data: append([]byte("# as YAML\n"), data...)}, id)
+		require.Equal(t, same == nil, one == nil)
+		if one == nil {
+			return
+		}
+		require.Len(t, found, len(faults))
+		require.Equal(t, same.ID(), one.ID())
+		require.Equal(t, same.Metadata, one.Metadata)
+		require.Equal(t, same.Spec, one.Spec)
+		line, column := one.Source.Pos("metadata.name")
+		wantLine, wantColumn := same.Source.Pos("metadata.name")
+		require.Equal(t, []int{wantLine - 1, wantColumn}, []int{line, column})
+	})
+}
+
 // disturb changes a text in a place or two, so that it says something else, or
 // the same in another way.
-func disturb(t *rapid.T, data []byte) []byte {
+func disturb(t *rapid.T, data []byte, changes [][2]string) []byte {
 	for range rapid.IntRange(0, 2).Draw(t, "times") {
-		change := rapid.SampledFrom([][2]string{
-			{`"number":1`, `"number":01`}, {`"number":`, `"number":1e0,"number":`}, {`"action"`, `"Action"`}, {`"allow"`, `"allowed"`},
-			{`"allow"`, `null`}, {`"2001:db8::/32"`, `"2001:db8::1/32"`}, {`"2001:db8::/32"`, `"2001:DB8::/32"`}, {`"0.0.0.0/0"`, `"::ffff:0.0.0.0/96"`},
-			{`"0.0.0.0/0"`, `"0.0.0.0/0","0.0.0.0/0"`}, {`"t1"`, `"T1"`}, {`"tcp"`, `"6"`}, {`60002`, `"60002"`}, {`60002`, `60001,60002`}, {`"type"`, `"x":1,"type"`},
-			{`"spec":{`, `"status":{},"spec":{`}, {`,"stateless":false`, ``}, {`"log":"info"`, `"log":true`}, {`"code":-1`, `"code":300`}, {`}`, `}}`},
-			{`"list"`, `"other"`}, {`"shop"`, `"\u0073hop"`}, {`"kind"`, `"kind":"Tier","kind"`}, {`"description":"`, `"description":"\u0000`},
-			{`"rules":[{`, `"rules":[null,{`}, {`"direction":"ingress",`, ``},
-		}).Draw(t, "change")
+		change := rapid.SampledFrom(changes).Draw(t, "change")
 		data = []byte(strings.Replace(string(data), change[0], change[1], 1))
 	}
 	return data
+}
+
+func listChanges() [][2]string {
+	return [][2]string{
+		{`"number":1`, `"number":01`}, {`"number":`, `"number":1e0,"number":`}, {`"action"`, `"Action"`}, {`"allow"`, `"allowed"`},
+		{`"allow"`, `null`}, {`"2001:db8::/32"`, `"2001:db8::1/32"`}, {`"2001:db8::/32"`, `"2001:DB8::/32"`}, {`"0.0.0.0/0"`, `"::ffff:0.0.0.0/96"`},
+		{`"0.0.0.0/0"`, `"0.0.0.0/0","0.0.0.0/0"`}, {`"t1"`, `"T1"`}, {`"tcp"`, `"6"`}, {`60002`, `"60002"`}, {`60002`, `60001,60002`}, {`"type"`, `"x":1,"type"`},
+		{`"spec":{`, `"status":{},"spec":{`}, {`,"stateless":false`, ``}, {`"log":"info"`, `"log":true`}, {`"code":-1`, `"code":300`}, {`}`, `}}`},
+		{`"list"`, `"other"`}, {`"shop"`, `"\u0073hop"`}, {`"kind"`, `"kind":"Tier","kind"`}, {`"description":"`, `"description":"\u0000`},
+		{`"rules":[{`, `"rules":[null,{`}, {`"direction":"ingress",`, ``},
+	}
+}
+
+func attachmentChanges() [][2]string {
+	return [][2]string{
+		{`"list"`, `"other"`}, {`"list"`, `"List"`}, {`"shop"`, `"\u0073hop"`}, {`"shop"`, `"x"`}, {`"kind"`, `"kind":"Tier","kind"`},
+		{`ovn-vpc/v1`, `ovn-vpc/v2`}, {`"spec":{`, `"status":{},"spec":{`}, {`"spec":{`, `"spec":null,"x":{`}, {`"metadata":{`, `"metadata":{"x":1,`},
+		{`"tier":`, `"Tier":`}, {`"tier":"t`, `"tier":"t2","tier":"t`}, {`"tier":"`, `"tier":"\u0000`}, {`"tier":"`, `"tier":"_`}, {`"addresses":[`, `"addresses":["",`},
+		{`"addresses":[`, `"addresses":["10.0.0.9","10.0.0.9",`}, {`"addresses":[`, `"addresses":["127.0.0.1",`}, {`"fd00:`, `"FD00:`}, {`"mac":"0`, `"mac":"1`}, {`"mac":"`, `"mac":"x`},
+		{`"interfaceID":"`, `"interfaceID":" `}, {`"interfaceID":"`, `"interfaceID":null,"x":"`}, {`"portSecurity":true`, `"portSecurity":"true"`}, {`"enabled":true,`, ``}, {`"enabled":true`, `"enabled":1`},
+		{`"allowedAddresses":["`, `"allowedAddresses":["1.2.3.4/8","`}, {`"chassis":"`, `"chassis":"ä`}, {`"plug":{`, `"plug":{"x":1,`}, {`}`, `}}`}, {`{`, `[`},
+	}
 }
 
 // The rules of a list are encoded and decoded as encoding/json would.
@@ -86,7 +140,7 @@ func TestRulesAreJSON(t *testing.T) {
 		}
 		require.Equal(t, whole, strings.Replace(bare, `"rules":[`, `"rules":[`+strings.Join(rules, ","), 1))
 
-		data = disturb(t, data)
+		data = disturb(t, data, listChanges())
 		read, err := model.ParseStored(model.KindACL, data)
 		// With a space it is not as it is written.
 		generic, other := model.ParseStored(model.KindACL, []byte(strings.Replace(string(data), `"rules":[`, `"rules":[ `, 1)))

@@ -242,7 +242,7 @@ func (s *Sandbox) settle(ctx context.Context) error {
 	if err := s.connected(ctx); err != nil {
 		return err
 	}
-	if _, err := s.NBCtl(ctx, "init"); err != nil {
+	if err := s.initialise(ctx); err != nil {
 		return err
 	}
 	if s.options.NoNorthd {
@@ -259,6 +259,20 @@ func (s *Sandbox) settle(ctx context.Context) error {
 	}
 	_, err := s.NBCtl(ctx, "--wait=sb", "sync")
 	return err
+}
+
+// initialise makes the northbound database's single row. ovn-nbctl doesn't try again
+// where the lead of a cluster passes on while it connects.
+func (s *Sandbox) initialise(ctx context.Context) error {
+	for {
+		_, err := s.NBCtl(ctx, "init")
+		if err == nil || len(s.nbNames()) == 1 || !strings.Contains(err.Error(), "database connection failed") {
+			return err
+		}
+		if wait := s.connected(ctx); wait != nil {
+			return errors.Join(err, wait)
+		}
+	}
 }
 
 // connected waits until every server of the northbound database knows a

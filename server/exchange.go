@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/munnerz/goautoneg"
@@ -191,7 +192,7 @@ func (c *exchange) body(types ...string) (data []byte, kind string, err error) {
 		kind = jsonType
 	}
 	if !slices.Contains(types, kind) {
-		return nil, "", newProblem(slugUnsupportedMedia, "the body is %s; what is read here is %v", kind, types)
+		return nil, "", newProblem(slugUnsupportedMedia, "the body is %s; what is read here is %s", kind, strings.Join(types, " or "))
 	}
 	if c.request.Header.Get("Content-Encoding") != "" {
 		return nil, "", newProblem(slugUnsupportedMedia, "a body with a Content-Encoding is not read")
@@ -211,10 +212,21 @@ func (c *exchange) body(types ...string) (data []byte, kind string, err error) {
 	}
 	if kind != yamlType {
 		if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
-			return nil, "", newProblem(slugMalformed, "the body is not JSON: %s", err)
+			return nil, "", newProblem(slugMalformed, "the body is not JSON: %s%s", placeOf(err, data), err)
 		}
 	}
 	return data, kind, nil
+}
+
+// placeOf says where in a text JSON ends to be any, where that is known.
+func placeOf(err error, text []byte) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return ""
+	}
+	read := text[:min(int(syntax.Offset), len(text))]
+	column := utf8.RuneCount(read[bytes.LastIndexByte(read, '\n')+1:])
+	return fmt.Sprintf("line %d, column %d: ", 1+bytes.Count(read, []byte("\n")), column)
 }
 
 // decode reads a body of JSON that is no document into a value.

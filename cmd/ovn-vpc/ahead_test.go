@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,5 +59,23 @@ func TestLargeInput(t *testing.T) {
 		code, stdout, stderr := run(box.NB(), "apply", good)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, want)
+	}
+}
+
+// Who has not said where the database is learns how to.
+func TestDatabaseThatNobodyHasNamed(t *testing.T) {
+	for variable, hint := range map[string]bool{"": true, "OVN_NB_DB": false} {
+		a := newApp(nil, io.Discard, io.Discard, func(name string) string {
+			if name == variable {
+				return "unix:/somewhere"
+			}
+			return ""
+		})
+		a.flags.given = func(string) bool { return false }
+		a.early = &ahead{done: make(chan struct{}), err: errors.New("nobody is there")}
+		close(a.early.done)
+		_, _, err := a.connect(t.Context(), false)
+		require.ErrorContains(t, err, "nobody is there")
+		require.Equal(t, hint, strings.Contains(err.Error(), "--nb or $OVN_NB_DB, or a server by --server"))
 	}
 }

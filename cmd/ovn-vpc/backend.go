@@ -58,7 +58,7 @@ func (a *app) connect(ctx context.Context, southbound bool) (b backend, close fu
 // nobody has named a database and none answers at the usual place, the input is
 // taken for all there is.
 func (a *app) connectOr(ctx context.Context, input, southbound bool) (b backend, close func(), err error) {
-	if !input || a.server() != "" || a.flags.nb != "" || a.getenv("OVN_NB_DB") != "" {
+	if !input || a.server() != "" || a.named() {
 		return a.connect(ctx, southbound)
 	}
 	brief, cancel := context.WithTimeout(ctx, min(sbPatience, a.flags.timeout/4))
@@ -88,6 +88,9 @@ func (a *app) client(url string) (*client.Client, error) {
 	return client.New(o)
 }
 
+// named tells whether somebody has said where the northbound database is.
+func (a *app) named() bool { return a.flags.nb != "" || a.getenv("OVN_NB_DB") != "" }
+
 // northbound says how the northbound database is reached.
 func (a *app) northbound(log *slog.Logger) nbdb.Options {
 	return nbdb.Options{Remotes: cmp.Or(a.flags.nb, a.getenv("OVN_NB_DB"), defaultNB), PrivateKey: a.flags.key,
@@ -103,6 +106,9 @@ func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, cl
 	log := a.logger()
 	options := a.northbound(log)
 	nb, store, err := a.dial(ctx, options)
+	if err != nil && !a.named() {
+		err = fmt.Errorf("%w (name the database by --nb or $OVN_NB_DB, or a server by --server)", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

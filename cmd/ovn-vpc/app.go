@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,15 +87,30 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		a.help = cmd.CommandPath()
+		if cmd.HasSubCommands() { // the flag is of the command that was meant
+			return cmp.Or(unknownCommand(cmd, cmd.Flags().Args()), err)
+		}
 		return err
 	})
 	a.help = "ovn-vpc"
+	a.onlyGroups(root)
 	a.globalFlags(root)
 	root.AddCommand(a.validateCommand(), a.planCommand(), a.applyCommand(), a.reachCommand(), a.verifyCommand(), a.traceCommand(), a.explainCommand(),
 		a.getCommand(), a.describeCommand(),
 		a.deleteCommand(), a.historyCommand(), a.rollbackCommand(), a.confirmCommand(), a.exportCommand(), a.driftCommand(), a.aclCommand(), a.sandboxCommand(), a.agentCommand(), a.serveCommand(),
 		a.tokenCommand(), a.versionCommand())
 	return root
+}
+
+// addCompletion adds cobra's own command, which by itself takes a shell that it
+// doesn't know for a call of its help.
+func (a *app) addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if !cmd.Runnable() {
+			a.onlyGroups(cmd)
+		}
+	}
 }
 
 // action wraps what a command does: it checks the common flags and bounds the
@@ -145,13 +162,21 @@ func (a *app) filesOnly() cobra.PositionalArgs { return a.args(0, 0, "give files
 
 // group is a command that has only subcommands.
 func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
-		a.help = cmd.CommandPath()
-		return unknownCommand(cmd, args)
-	}}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd := &cobra.Command{Use: use, Short: short}
+	a.onlyGroups(cmd)
 	cmd.AddCommand(subcommands...)
 	return cmd
+}
+
+// onlyGroups makes a command one that only groups others: by itself it shows its
+// help, and what is none of them is a fault.
+func (a *app) onlyGroups(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = 2 // two letters that are changed over
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		a.help = cmd.CommandPath()
+		return unknownCommand(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 // helpCommand is cobra's, but for a command that isn't there being a fault.
@@ -187,6 +212,9 @@ func (a *app) helpCommand() *cobra.Command {
 func unknownCommand(cmd *cobra.Command, rest []string) error {
 	if len(rest) == 0 {
 		return nil
+	}
+	if alike := cmd.SuggestionsFor(rest[0]); len(alike) > 0 {
+		return fmt.Errorf("unknown command %q for %q (did you mean %s?)", rest[0], cmd.CommandPath(), strings.Join(alike, " or "))
 	}
 	return fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
 }

@@ -74,7 +74,8 @@ func (e *UnknownOutcomeError) Error() string {
 
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
 
-// RemoteError says that a remote is not written as it has to be.
+// RemoteError says that a remote is not written as it has to be, or that what it
+// is reached with can't be read.
 type RemoteError struct {
 	Err error
 }

@@ -126,7 +126,7 @@ func (o Options) tlsConfig(remotes []string) (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(o.Certificate, o.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("reading certificate %s and its private key: %w", o.Certificate, err)
+		return nil, &RemoteError{fmt.Errorf("reading certificate %s and its private key: %w", o.Certificate, err)}
 	}
 	// The host's name isn't checked, so Go's own verification is off and the
 	// chain is verified by hand.
@@ -136,11 +136,11 @@ func (o Options) tlsConfig(remotes []string) (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(o.CACert)
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA certificate: %w", err)
+		return nil, &RemoteError{fmt.Errorf("reading the CA certificate: %w", err)}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("no certificate in %s", o.CACert)
+		return nil, &RemoteError{fmt.Errorf("no certificate in %s", o.CACert)}
 	}
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		chain := x509.VerifyOptions{Roots: pool, Intermediates: x509.NewCertPool()}

@@ -188,7 +188,7 @@ func (e *Engine) traceVPC(ctx context.Context, q *TraceQuery) error {
 		q.VPC = names[0]
 		return nil
 	default:
-		return refuse(fmt.Sprintf("there are %d VPCs to trace in", len(names)), "name one")
+		return refuse(fmt.Sprintf("there are %d VPCs to trace in", len(names)), "name one with --vpc")
 	}
 }
 

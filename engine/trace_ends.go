@@ -62,8 +62,12 @@ func (e TraceEnd) place() string {
 
 // ends are the hosts that a word of a query means.
 func (t *tracing) ends(text string) ([]host, error) {
-	if text == outsideEnd {
+	const forms = "attachment/NAME, tier/NAME, NAME alone, an address, or outside"
+	switch text {
+	case outsideEnd:
 		return t.outside(), nil
+	case "":
+		return nil, refuse("an end is missing", "name two: "+forms)
 	}
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap()
@@ -80,7 +84,7 @@ func (t *tracing) ends(text string) ([]host, error) {
 	attachment := t.resources[model.ID{Kind: model.KindAttachment, VPC: t.vpc, Name: name}]
 	switch {
 	case kind != "" && kind != "tier" && kind != "attachment":
-		return nil, refuse(fmt.Sprintf("%q is no end", text), "write attachment/NAME, tier/NAME, an address, or outside")
+		return nil, refuse(fmt.Sprintf("%q is no end", text), "write "+forms+"; the VPC is named with --vpc")
 	case kind == "" && tier != nil && attachment != nil:
 		return nil, refuse(fmt.Sprintf("%q is a tier and an attachment", text), "write tier/"+name+" or attachment/"+name)
 	case attachment != nil && kind != "tier":

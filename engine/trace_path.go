@@ -64,8 +64,11 @@ func (t *tracing) run(ctx context.Context, q TraceQuery, headers []traffic.Packe
 		}
 	}
 	if len(t.report.Paths) == 0 {
-		return refuse(fmt.Sprintf("no packet of %s can go from %s to %s", t.report.Traffic, q.From, q.To),
-			"name two ends that share a version of IP which has that traffic")
+		fix := "name two ends that share a version of IP which has that traffic"
+		if q.From == q.To {
+			fix = "name two ends that differ"
+		}
+		return refuse(fmt.Sprintf("no packet of %s can go from %s to %s", t.report.Traffic, q.From, q.To), fix)
 	}
 	t.note(q, from, to)
 	return nil

@@ -89,7 +89,7 @@ func (s *Sandbox) up(ctx context.Context) error {
 func OpenSandbox(dir string) (*Sandbox, error) {
 	data, err := os.ReadFile(filepath.Join(dir, marker))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open the sandbox in %s: there is none", dir)
+		return nil, fmt.Errorf("open the sandbox in %s: there is none (\"sandbox up\" makes one)", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox in %s: %w", dir, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -35,6 +36,27 @@ func jsonNodes(data []byte) ([]*yaml.Node, bool) {
 func mayBeJSON(data []byte) bool {
 	trimmed := bytes.TrimLeft(data, " \t\r\n")
 	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
+}
+
+// jsonFault finds what is wrong with a text that looks like JSON, its first key in
+// quotes: yaml.v3 knows no column, and the line of the bracket at most. The problem
+// is "" for other texts.
+func jsonFault(data []byte) (line, column int, problem string) {
+	if !regexp.MustCompile(`^\s*(\[\s*)?\{\s*"`).Match(data) {
+		return 0, 0, ""
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for decoder.Decode(new(json.RawMessage)) == nil {
+		continue // one value after another
+	}
+	good := int(decoder.InputOffset())
+	var syntax *json.SyntaxError
+	if !errors.As(json.Unmarshal(data[good:], new(json.RawMessage)), &syntax) {
+		return 0, 0, ""
+	}
+	r := newJSONReader(data)
+	r.advance(max(good+int(syntax.Offset)-1, 0))
+	return r.line, r.column, syntax.Error()
 }
 
 // maxJSONDepth keeps the reader's recursion small; bounded refuses far less.

@@ -203,7 +203,9 @@ func syntaxFault(file string, p part, err error) *Diagnostic {
 		Severity: LevelError, File: file, Line: p.line + line, Column: 1,
 		Problem: "is not YAML: " + shorten(problem), Fix: "check indentation, brackets and quotes near this line", Code: CodeSyntax,
 	}
-	if strings.Contains(problem, "cannot start any token") {
+	if line, column, why := jsonFault(p.data); why != "" {
+		d.Line, d.Column, d.Problem = p.line+line, column, "is not JSON: "+why
+	} else if strings.Contains(problem, "cannot start any token") {
 		if tabLine, column := indentingTab(p.data); tabLine > 0 {
 			d.Line, d.Column = p.line+tabLine, column
 			d.Problem, d.Fix = "is not YAML: a tab in the indentation", "indent with spaces"

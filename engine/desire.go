@@ -41,7 +41,7 @@ type desire struct {
 	input     []*model.Resource            // those of the wish, as they are to be
 	haves     []nbdb.Fragment              // as put, the first of the input, stands in the database
 	removed   []*model.Resource            // as they are stored
-	mended    []*model.Resource            // those not of the wish that get rows which they lack
+	mended    []*model.Resource            // those that are stored and get rows with names which they lack
 	found     model.Diagnostics
 	now       translate.Context // of what is stored
 	index     index

@@ -21,7 +21,7 @@ const (
 	DriftChanged    DriftKind = "changed"    // a row has other values
 	DriftLeftover   DriftKind = "leftover"   // an owned row, reference or key that no spec explains
 	DriftUnreadable DriftKind = "unreadable" // a spec is lost, or damaged: apply it again, told to repair
-	DriftForeign    DriftKind = "foreign"    // somebody else's row on one of ours: named, never touched
+	DriftForeign    DriftKind = "foreign"    // somebody else's row on one of ours, or with its name: told, never touched
 )
 
 // DriftFault is one difference.
@@ -68,13 +68,16 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 			f = newDriftFinder(e, w)
 			f.find()
 		}
+		if err := f.checkNames(ctx); err != nil {
+			return nil, err
+		}
 		if first == nil {
 			first = &f.report
 		}
 		if !repair {
 			return &Plan{}, nil
 		}
-		return f.plan(), nil
+		return f.plan(), invalid(f.desire.found)
 	})
 	if err != nil {
 		return first, err
@@ -235,6 +238,28 @@ func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 
 func (f *driftFinder) inserts() []nbdb.RowChange {
 	return (&Plan{VPCs: []VPCPlan{{Transactions: []nbdb.Plan{f.diff}}}}).inserts()
+}
+
+// checkNames notes which rows that are gone can't come back, since another row has
+// their name.
+func (f *driftFinder) checkNames(ctx context.Context) error {
+	d := f.desire
+	var back []*model.Resource
+	for _, r := range f.inserts() {
+		if res := d.resources[f.names[r.UUID]]; res != nil && !slices.Contains(back, res) {
+			back = append(back, res)
+		}
+	}
+	if err := f.engine.readNames(ctx, d.world, back); err != nil {
+		return err
+	}
+	if err := f.engine.checkNames(ctx, d, back); err != nil {
+		return err
+	}
+	for _, x := range d.found {
+		f.report.Notes = append(f.report.Notes, DriftFault{Kind: DriftForeign, Resource: x.Resource, Problem: x.Discreet().Problem + ": before that is gone nothing is repaired"})
+	}
+	return nil
 }
 
 // describe names each difference.

@@ -85,7 +85,8 @@ func (e *Engine) Plan(ctx context.Context, set *model.Set, prune bool) (*Plan, e
 }
 
 // plan makes a plan of a wish. The mirror doesn't know names of other owners' ports:
-// after a plan that failed the database is read.
+// after a plan that failed the database is read, and before one that is only shown
+// they are.
 func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error) {
 	read, s := e.read, e.scopeOf(wish)
 	s.noStatus = true
@@ -95,6 +96,9 @@ func (e *Engine) plan(ctx context.Context, wish wish, attempt int) (*Plan, error
 		s.attachments = map[string]bool{}
 	}
 	w, err := read(ctx, s)
+	if err == nil && e.Mirror != nil && wish.judging == judgeMildly {
+		err = e.readNames(ctx, w, slices.DeleteFunc(slices.Clone(wish.put), func(r *model.Resource) bool { return !w.unnamed(r) }))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -21,9 +21,12 @@ type change struct {
 }
 
 // touched are the changes by VPC: those of the wish, and those of resources
-// whose translation depends on them. Names are looked at of what gets rows beside.
+// whose translation depends on them. Names are looked at of what gets back rows.
 func (e *Engine) touched(ctx context.Context, d *desire) (map[string][]*change, error) {
 	touched, err := d.touched()
+	if err == nil {
+		err = e.readNames(ctx, d.world, d.mended)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +56,14 @@ func (d *desire) touched() (map[string][]*change, error) {
 		if c.id.Kind != model.KindAttachment {
 			structural[vpcOf(c.id)] = true
 		}
+		if w.resources[c.id] != nil && c.lacks() {
+			d.mended = append(d.mended, c.after)
+		}
 	}
 	follow := func(r *model.Resource) error {
 		c, err := d.changeOf(r.ID(), w.have(r.ID()), then)
 		if err == nil && !seen[c.id] {
 			add(c)
-			if len(c.have.Rows) < len(c.want.Rows) {
-				d.mended = append(d.mended, r)
-			}
 		}
 		return err
 	}
@@ -172,6 +175,14 @@ func (d *desire) changeOf(id model.ID, have nbdb.Fragment, then translate.Contex
 	}
 	c.same = nbdb.Same(c.have, c.want)
 	return c, nil
+}
+
+// lacks tells whether rows are to come beside the principal one that have a name, which
+// another row may have taken.
+func (c *change) lacks() bool {
+	return !c.same && c.id.Kind != model.KindAttachment && slices.ContainsFunc(c.want.Rows, func(r nbdb.Row) bool {
+		return nameKey(r) != "" && !slices.ContainsFunc(c.have.Rows, func(x nbdb.Row) bool { return x.ID() == r.ID() })
+	})
 }
 
 // tierMoved tells whether an attachment's tier, or where an agent plugs it its

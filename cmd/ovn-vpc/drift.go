@@ -18,7 +18,8 @@ both directions: rows that are missing, that were changed, and that no spec
 explains. Rows that somebody else put on ours are noted, and never touched.
 
 With --repair the rows are mended in one transaction; what can't be mended is a
-failure (exit 1).`,
+failure (exit 1). Where somebody else's row has the name of one that is gone, nothing
+is mended, and the error says whose it is (exit 3).`,
 		Example: `  ovn-vpc drift
   ovn-vpc drift --exit-code                  # 0: none, 2: drift
   ovn-vpc drift --vpc shop --repair --wait sb`,

@@ -174,19 +174,22 @@ func damaged(found model.Diagnostics) error {
 }
 
 // spare refuses a plan that overwrites what can't be read, unless that is wanted:
-// what stands there may still be of use to somebody. Of an apply the parts for other
-// VPCs stay. A plan that is only shown warns of it.
+// what stands there may still be of use to somebody. What is wanted in no case is that
+// it stays without what it refers to. Of an apply the parts for other VPCs stay. A plan
+// that is only shown warns of it.
 func (e *Engine) spare(d *desire, p *Plan, touched map[string][]*change) error {
-	if len(d.world.unread) == 0 || d.judging == judgeNever || e.RepairDamaged {
+	w := d.world
+	if len(w.unread) == 0 || d.judging == judgeNever {
 		return nil
 	}
-	changed, holders := d.overwritten(p, touched), holdersOf(touched)
-	for _, u := range d.world.unread {
-		if !changed[u.spot()] {
+	changed, holders, bereft := d.overwritten(p, touched), holdersOf(touched), p.bereft()
+	for _, u := range w.unread {
+		if !bereft(u.row) && (e.RepairDamaged || !changed[u.spot()]) {
 			continue
 		}
 		if u.id == (model.ID{}) {
-			u.id = holders[u.row.ID()]
+			parent, _ := w.parent(u.id, u.row)
+			u.id = cmp.Or(holders[u.row.ID()], holders[parent.From])
 		}
 		d.found = append(d.found, u.diagnostic(cmp.Or(d.resources[u.id], u.resource())))
 	}
@@ -310,7 +313,31 @@ func (e *Engine) undamaged(p *Plan) error {
 	return damaged(p.Diagnostics)
 }
 
-// overwritten is what a plan changes, but for what the wish removes by name.
+// bereft tells of rows that stay whether they refer to what the plan deletes, which the
+// database does not allow.
+func (p *Plan) bereft() func(nbdb.Row) bool {
+	deleted, released := map[nbdb.UUID]bool{}, map[[2]nbdb.UUID]bool{}
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				deleted[r.UUID] = r.Op == nbdb.Delete
+			}
+			for _, x := range tx.Edges {
+				for _, target := range x.Remove {
+					released[[2]nbdb.UUID{x.From, target}] = true
+				}
+			}
+		}
+	}
+	return func(r nbdb.Row) bool {
+		return !deleted[r.ID()] && slices.ContainsFunc(nbdb.EdgesOf(r), func(x nbdb.Edge) bool {
+			return deleted[x.Target] && !released[[2]nbdb.UUID{x.From, x.Target}]
+		})
+	}
+}
+
+// overwritten is what a plan changes, but for what the wish removes by name. The ports
+// of a switch go with it.
 func (d *desire) overwritten(p *Plan, touched map[string][]*change) map[spot]bool {
 	gone := map[spot]bool{}
 	for _, changes := range touched {
@@ -332,6 +359,11 @@ func (d *desire) overwritten(p *Plan, touched map[string][]*change) map[spot]boo
 		for _, tx := range part.Transactions {
 			for _, r := range tx.Rows {
 				note(spot{r.UUID, ""})
+				if sw := nbdb.Lookup[*nbdb.LogicalSwitch](d.world.state, r.UUID); sw != nil && r.Op == nbdb.Delete {
+					for _, port := range sw.Ports {
+						note(spot{port, ""})
+					}
+				}
 			}
 			for _, x := range tx.Entries {
 				note(spot{x.Row, x.Key})

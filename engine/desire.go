@@ -126,27 +126,24 @@ func (e *Engine) pruned(w *world, put []*model.Resource) []model.ID {
 
 // remove takes resources out, and refuses what others still use. Users whose
 // rows somebody has deleted go along in any case: left alone they would be
-// restored without what they use. With repair that goes for what can't be read too.
+// restored without what they use. So does what can't be read, which is told of
+// unless that is to be repaired.
 func (d *desire) remove(ids []model.ID, cascade, repair bool) {
 	if len(ids) == 0 {
 		return
 	}
 	gone := map[model.ID]bool{}
-	known := sorted(d.resources)
+	known := append(sorted(d.resources), d.world.allDamaged()...)
 	for _, r := range d.world.lost {
 		if d.resources[r.ID()] == nil {
 			known = append(known, r)
 		}
 	}
-	stored := d.world.before
-	if repair {
-		known = append(known, d.world.allDamaged()...)
-		stored = func(id model.ID) *model.Resource {
-			if u := d.world.damaged(id); u != nil {
-				return u.resource()
-			}
-			return d.world.before(id)
+	stored := func(id model.ID) *model.Resource {
+		if u := d.world.damaged(id); u != nil {
+			return u.resource()
 		}
+		return d.world.before(id)
 	}
 	users := model.Users(known)
 	for queue := slices.Clone(ids); len(queue) > 0; queue = queue[1:] {
@@ -170,6 +167,9 @@ func (d *desire) remove(ids []model.ID, cascade, repair bool) {
 	for _, id := range slices.SortedFunc(maps.Keys(gone), compareIDs) {
 		r := stored(id)
 		d.removed = append(d.removed, r)
+		if u := d.world.damaged(id); u != nil && !repair {
+			d.found = append(d.found, u.diagnostic(r))
+		}
 		left := slices.DeleteFunc(users[id], func(user model.ID) bool { return d.resources[user] == nil || cascade && names(user, id) })
 		if len(left) > 0 {
 			d.found = append(d.found, fault(r, "it is in use by %s",

@@ -64,3 +64,34 @@ func TestDamageIsNotOverwritten(t *testing.T) {
 	f.call("DELETE", open+"?repair=true&cascade=true", "").problem(404, "not-found")
 	require.Contains(t, f.call("GET", "/v1/drift", "").is(200).text, `"faults": []`)
 }
+
+// Nor does it go with what is deleted; and a name that somebody has taken meanwhile is
+// told, before anything is written.
+func TestDamageGoesWithNothing(t *testing.T) {
+	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
+	f.shop()
+	nbctl := func(args ...string) {
+		t.Helper()
+		_, err := f.sandbox.NBCtl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	const vpc, registry = "/v1/vpcs/shop", "ovnvpc.shop.web.attachments"
+	f.call("PUT", vpc+"/attachments/web-1", `{"spec": {"tier": "web"}}`).is(201)
+	nbctl("pg-del", registry, "--", "pg-add", registry)
+	document := `{"apiVersion": "ovn-vpc/v1", "kind": "Attachment", "metadata": {"name": "web-2", "vpc": "shop"}, "spec": {"tier": "web"}}`
+	for _, refused := range []reply{f.call("POST", "/v1/plan", document), f.call("POST", "/v1/apply", document), f.call("POST", "/v1/drift/repair", ""),
+		f.call("POST", vpc+"/tiers/web/acl", `{"acl": "default-allow"}`), f.call("PUT", vpc+"/attachments/web-2", `{"spec": {"tier": "web"}}`)} {
+		require.Contains(t, refused.problem(409, "taken").Detail, `Tier shop/web: metadata.name: the name "`+registry+`" is taken by a row of Port_Group of another tool`)
+	}
+	require.Contains(t, f.call("GET", "/v1/drift", "").is(200).text, "is taken by a row of Port_Group of another tool")
+	nbctl("pg-del", registry)
+	f.call("POST", "/v1/drift/repair", "").is(200)
+
+	nbctl("set", "Logical_Switch", "shop/web", `external_ids:"ovn-vpc:spec"=nonsense`)
+	nbctl("set", "Port_Group", registry, `external_ids:"ovn-vpc:tier-spec"=nonsense`)
+	for _, refused := range []reply{f.call("DELETE", vpc+"?cascade=true", ""), f.call("POST", "/v1/delete?cascade=true", `{"items": [{"kind": "VPC", "name": "shop"}]}`)} {
+		require.Contains(t, refused.problem(409, "damaged").Detail, "Tier shop/web: the spec stored in Logical_Switch tier/shop/web can't be read: ")
+	}
+	f.call("DELETE", vpc+"?cascade=true&repair=true", "").is(200)
+	f.call("GET", vpc, "").problem(404, "not-found")
+}

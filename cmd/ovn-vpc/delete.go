@@ -24,7 +24,7 @@ A NAME that is not there is a failure; of files, what is not there is passed
 over with a warning. What somebody has deleted by hand, and "ovn-vpc drift --repair"
 would bring back, is deleted by its full NAME, such as shop/web-1. So is, with
 --repair, what stores a spec that can't be read and has no second copy; without, it
-is refused (exit 1), and the row named.
+is refused (exit 1), and the row named, also where it would go along with another.
 
 Thousands of attachments take longer than the default of --timeout: give more,
 such as --timeout 5m.`,

@@ -245,8 +245,8 @@ func (d *desire) mentionDamage() {
 }
 
 // unmarked looks for rows without marks (reclaim) among those that a plan brings,
-// where it is one that repairs or not the first, and among those of what it removes
-// by its second copy. It tells whether there were any.
+// where it is one that repairs or not the first, and among those of what it removes.
+// It tells whether there were any.
 func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[string][]*change, attempt int) (bool, error) {
 	rows, of := d.lostRows()
 	if attempt == 0 && !p.repairs() && len(rows) == 0 {
@@ -257,8 +257,8 @@ func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[s
 	return e.reclaim(ctx, d.world, append(rows, p.inserts()...), owners)
 }
 
-// lostRows are the rows, and whose they are, that were not read of what is removed by
-// its second copy, or has that in a row that was not.
+// lostRows are the rows, and whose they are, that were not read of what is removed, or
+// that have its second copy.
 func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
 	of = map[nbdb.UUID]model.ID{}
 	for _, r := range d.removed {
@@ -267,7 +267,10 @@ func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
 			of[row] = tier.ID()
 		}
 	}
-	lost := slices.DeleteFunc(slices.Clone(d.removed), func(r *model.Resource) bool { return d.world.resources[r.ID()] != nil })
+	// An attachment that is stored has its row; others have several.
+	lost := slices.DeleteFunc(slices.Clone(d.removed), func(r *model.Resource) bool {
+		return r.Kind == model.KindAttachment && d.world.resources[r.ID()] != nil
+	})
 	if len(lost) == 0 {
 		return rows, of
 	}
@@ -282,8 +285,9 @@ func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
 			continue // what it refers to is gone, and such rows with that
 		}
 		for _, row := range f.Rows {
-			if known := d.world.state.Get(row.Table(), row.ID()); known == nil || !d.world.owns(known) {
-				rows = append(rows, nbdb.RowChange{Table: row.Table(), UUID: row.ID(), Key: row.IDs()[translate.KeyKey]})
+			key := row.IDs()[translate.KeyKey]
+			if known := d.world.state.Get(row.Table(), row.ID()); known == nil || !d.world.marked(known, key, r.ID()) {
+				rows = append(rows, nbdb.RowChange{Table: row.Table(), UUID: row.ID(), Key: key})
 				of[row.ID()] = r.ID()
 			}
 		}

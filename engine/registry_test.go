@@ -135,6 +135,47 @@ func TestPagesWhoseNameIsTaken(t *testing.T) {
 	}
 }
 
+// Rows of a tier that have lost their marks go with it all the same, and with its VPC:
+// pages, which no attachment's copy is looked for in, and others.
+func TestPagesWithoutMarksGoWithTheirTier(t *testing.T) {
+	for _, what := range []model.ID{tierID("v", "a"), vpcID("v")} {
+		for _, by := range []string{"delete", "edit", "edit in a mirror", "prune"} {
+			if by == "prune" && what.Kind == model.KindVPC {
+				continue // which it leaves
+			}
+			t.Run(what.String()+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, false)
+				bare := vpc("v", "10.0.0.0/8")
+				f.apply(bare + tier("v", "a", "10.1.0.0/16") + att("v", "x-0", "a"))
+				for i, key := range []string{"owner", "key", "vpc", "owner"} {
+					f.nbctl("remove", "Port_Group", fmt.Sprintf("ovnvpc.v.a.attachments.%d", 1+i), "external_ids", `"ovn-vpc:`+key+`"`)
+				}
+				if what.Kind == model.KindVPC {
+					f.nbctl("clear", "Port_Group", "ovnvpc.v.default_allow", "external_ids")
+				}
+				f.nbctl("pg-del", "ovnvpc.v.a.attachments.5", "--", "pg-add", "ovnvpc.v.a.attachments.5") // nobody's
+				switch by {
+				case "edit in a mirror":
+					f.mirror()
+					fallthrough
+				case "edit":
+					require.NoError(t, f.edit(remove(what, true))[0].Err)
+				case "prune":
+					_, err := f.Apply(f.ctx, load(t, bare), true, engine.WaitNone)
+					require.NoError(t, err)
+				default:
+					f.delete(true, what)
+				}
+				require.Equal(t, map[string]int{"ovnvpc.v.a.attachments.5": 0}, f.copies("a"))
+				if what.Kind == model.KindVPC {
+					require.NotContains(t, f.nbctl("list", "Port_Group"), "default")
+				}
+			})
+		}
+	}
+}
+
 // A page does not come back to a tier that has shrunk meanwhile.
 func TestPageOfATierThatShrinks(t *testing.T) {
 	f := newFixture(t, false)

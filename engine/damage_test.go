@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -362,5 +364,47 @@ func TestWhatCantBeReadIsDeleted(t *testing.T) {
 			}
 			require.Empty(t, f.nbctl("list", "Port_Group")+f.nbctl("list", "ACL")+f.nbctl("show"))
 		})
+	}
+}
+
+// What can't be read is not called absent where it is asked for by its name, and is told
+// of in the log where it would be among others, unless a watch does.
+func TestWhatCantBeReadIsThere(t *testing.T) {
+	for _, mirrored := range []bool{false, true} {
+		f := newFixture(t, false)
+		if mirrored {
+			f.mirror()
+		}
+		var said strings.Builder
+		f.Log = slog.New(slog.NewTextHandler(&said, nil))
+		f.apply(damagedSpec)
+		for name, c := range damages() {
+			if c.whose == "" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, mirrored: %t", name, mirrored), func(t *testing.T) {
+				f := *f
+				f.t = t
+				whose, ok := model.ParseID(c.whose)
+				require.True(t, ok)
+				f.nbctl(c.how...)
+				_, err := f.Get(f.ctx, engine.Filter{Kind: whose.Kind, VPC: whose.VPC, Name: whose.Name})
+				require.ErrorAs(t, err, new(*engine.DamagedError))
+				require.ErrorContains(t, err, c.says)
+				_, err = f.Get(f.ctx, engine.Filter{Kind: whose.Kind, VPC: "another", Name: whose.Name})
+				require.NoError(t, err)
+				said.Reset()
+				objects, err := f.Get(f.ctx, engine.Filter{Kind: whose.Kind})
+				require.NoError(t, err)
+				require.False(t, slices.ContainsFunc(objects, func(o engine.Object) bool { return o.Resource.ID() == whose }))
+				const unread = "left out, since what is stored of it is damaged"
+				require.Equal(t, !mirrored, strings.Contains(said.String(), unread), said.String())
+				said.Reset()
+				_, err = f.Export(f.ctx, whose.VPC)
+				require.NoError(t, err)
+				require.Equal(t, !mirrored, strings.Contains(said.String(), unread), said.String())
+				f.repair(damagedSpec)
+			})
+		}
 	}
 }

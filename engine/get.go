@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -148,7 +149,31 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 			out = append(out, o)
 		}
 	}
-	return out, nil
+	if len(out) == 0 || f.Name == "" {
+		err = e.mentionUnread(w, f)
+	}
+	return out, err
+}
+
+// mentionUnread tells of what a filter would choose if it could be read: of a resource that it
+// names by an error, of others in the log, unless a watch does.
+func (e *Engine) mentionUnread(w *world, f Filter) error {
+	for _, u := range w.unread {
+		id, vpc := u.id, u.row.IDs()[translate.KeyVPC]
+		if port, ok := u.row.(*nbdb.LogicalSwitchPort); ok && id == (model.ID{}) {
+			id = model.ID{Kind: model.KindAttachment, VPC: vpc, Name: strings.TrimPrefix(port.Name, vpc+"/")}
+		}
+		if f.Kind != "" && f.Kind != id.Kind || f.VPC != "" && f.VPC != vpc {
+			continue
+		}
+		switch {
+		case f.Name == "" && e.Mirror == nil:
+			e.Log.Warn("left out, since what is stored of it is damaged: drift tells more", "table", u.row.Table(), "row", u.row.ID(), "error", u.err)
+		case f.Name != "" && f.Name == id.Name && w.resources[id] == nil:
+			return &DamagedError{VPC: vpc, Err: errors.New(u.problem())}
+		}
+	}
+	return nil
 }
 
 // one is the resource that a filter names, if it names one.
@@ -402,7 +427,7 @@ func (e *Engine) Export(ctx context.Context, vpc string) ([]*model.Resource, err
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	return out, e.mentionUnread(w, Filter{VPC: vpc})
 }
 
 // offers tells whether a resource is the offering that a VPC uses.

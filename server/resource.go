@@ -95,7 +95,7 @@ func (s *Server) resourceRoutes(rs *routes, col collection) {
 	name, kind := col.word, string(col.kind)
 	clash := []int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}
 	rs.add(route{method: http.MethodGet, path: col.one(), id: "get-" + name, tag: name, summary: "Read one " + kind, role: Viewer,
-		responses: found, headers: []string{"ETag"}, problems: problemStatuses(http.StatusNotFound),
+		responses: found, headers: []string{"ETag"}, problems: problemStatuses(http.StatusNotFound, http.StatusConflict),
 		handle: func(c *exchange) (*answer, error) { return s.get(c, col) }})
 	rs.add(route{method: http.MethodPut, path: col.one(), id: "put-" + name, tag: name, summary: "Create or replace one " + kind, role: Editor,
 		description: "What the path says may be left out of the document. The same again changes nothing.",

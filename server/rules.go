@@ -44,9 +44,9 @@ func (s *Server) ruleRoutes(rs *routes) {
 	clash := bodyProblems(http.StatusNotFound, http.StatusConflict)
 	for _, rt := range []route{
 		{method: http.MethodGet, path: rulesPattern, id: "list-rules", summary: "List the rules of a list", role: Viewer,
-			responses: map[int]*huma.Schema{http.StatusOK: schemaOf[ruleList](rs.doc)}, problems: problemStatuses(http.StatusNotFound), handle: s.listRules},
+			responses: map[int]*huma.Schema{http.StatusOK: schemaOf[ruleList](rs.doc)}, problems: problemStatuses(http.StatusNotFound, http.StatusConflict), handle: s.listRules},
 		{method: http.MethodGet, path: rulesPattern + "/{number}", id: "get-rule", summary: "Read one rule", role: Viewer,
-			responses: map[int]*huma.Schema{http.StatusOK: rule}, problems: problemStatuses(http.StatusNotFound), handle: s.getRule},
+			responses: map[int]*huma.Schema{http.StatusOK: rule}, problems: problemStatuses(http.StatusNotFound, http.StatusConflict), handle: s.getRule},
 		{method: http.MethodPost, path: rulesPattern, id: "create-rule", summary: "Add a rule to a list", role: Editor,
 			description: "Without a number it gets the last rule's + 1. 409 where the number is taken.",
 			params:      append(gateParams(), waitParams()...), body: body, responses: answers(http.StatusCreated), headers: []string{"Location"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,8 @@ NAME may be written VPC/NAME, which it has to where several VPCs have the name.`
 		defer done()
 		object, all, err := one(ctx, b, f)
 		if err != nil {
-			return err
+			_, unread := b.Get(ctx, f) // what can't be read is not absent
+			return cmp.Or(unread, err)
 		}
 		if object.Resource.Kind == model.KindVPC {
 			// Read by itself, its status says which expectations hold.

@@ -28,6 +28,26 @@ func (w *world) unreadable(r nbdb.Row, err error) unreadable {
 	return unreadable{row: r, id: id, err: err}
 }
 
+// hollow is the error for a stored spec that lacks what every one has: whoever reads
+// it goes by the first of them.
+func hollow(r *model.Resource) error {
+	lacks := func(what string, n int) error {
+		if n == 0 {
+			return fmt.Errorf("it has no %s", what)
+		}
+		return nil
+	}
+	switch spec := r.Spec.(type) {
+	case *model.VPCSpec:
+		return lacks("cidrs", len(spec.CIDRs))
+	case *model.TierSpec:
+		return lacks("cidrs or gateways", min(len(spec.CIDRs), len(spec.Gateways)))
+	case *model.AttachmentSpec:
+		return lacks("addresses", len(spec.Addresses))
+	}
+	return nil
+}
+
 // adopter gives changes the unreadable rows that stand in their place: a row of the
 // same UUID, or a port of the same name. The key of a port tells an address alone.
 func (w *world) adopter() func(*change) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/translate"
 )
 
 const damagedSpec = traced + "---\n{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: small}, spec: {limits: {tiers: 7}}}\n" +
@@ -34,6 +37,32 @@ func damages() map[string]damage {
 		"of another kind":         {[]string{"set", "Port_Group", "ovnvpc.v.a", key("spec") + `="{\"metadata\":{\"name\":\"a\",\"vpc\":\"v\"},\"spec\":{\"tier\":\"a\"}}"`}, "ACL v/a", "tier", true},
 		"an offering, ours":       {[]string{"set", "NB_Global", ".", key("offering/small") + `="{\"owner\":\"default\",\"stored\":{\"metadata\":{\"name\":\"small\"},\"spec\":{\"limits\":{\"tiers\":-1}}}}"`}, "VPCOffering small", "external_ids:ovn-vpc:offering/small", true},
 		"an expectation":          {[]string{"set", "Logical_Router", "v", `external_ids:"ovn-vpc-expectation:e"=nonsense`}, "Expectation v/e", "external_ids:ovn-vpc-expectation:e", false},
+	}
+}
+
+// A stored spec without what every one has is damaged, also where its digest fits:
+// nothing relies on it, and a repair takes the second copy.
+func TestHollowSpecs(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(damagedSpec)
+	for _, c := range []struct{ table, row, spec, says string }{
+		{"Logical_Router", "v", `{"metadata":{"name":"v"},"spec":{}}`, "it has no cidrs"},
+		{"Logical_Switch", "v/a", `{"metadata":{"name":"a","vpc":"v"},"spec":{}}`, "it has no cidrs or gateways"},
+		{"Logical_Switch_Port", "v/a1", `{"metadata":{"name":"a1","vpc":"v"},"spec":{"tier":"a"}}`, "it has no addresses"},
+	} {
+		t.Run(c.table, func(t *testing.T) {
+			f := *f
+			f.t = t
+			f.nbctl("set", c.table, c.row, `external_ids:"ovn-vpc:spec"=`+strconv.Quote(c.spec), `external_ids:"ovn-vpc:digest"=`+translate.Digest([]byte(c.spec), f.Manager))
+			_, err := f.Get(f.ctx, engine.Filter{})
+			require.NoError(t, err)
+			_, err = f.Delete(f.ctx, []model.ID{{Kind: model.KindACL, VPC: "v", Name: "a"}}, false, engine.WaitNone)
+			require.Error(t, err)
+			d, err := f.Drift(f.ctx, "", true, engine.WaitNone)
+			require.NoError(t, err)
+			require.Contains(t, fmt.Sprint(d.Faults), c.says)
+			require.True(t, d.Repaired)
+		})
 	}
 }
 

@@ -141,6 +141,9 @@ func storedIn(r nbdb.Row, text string, res *model.Resource) stored {
 	if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && id != res.ID() {
 		return stored{err: fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)}
 	}
+	if err := hollow(res); err != nil {
+		return stored{err: err}
+	}
 	edited := ids[translate.KeyDigest] != translate.Digest([]byte(text), res.Manager)
 	// What was checked when it was written fits its digest.
 	if edited {
@@ -270,7 +273,7 @@ func (w *world) readCopy(id model.ID, manager, request, spec string) {
 	}
 	res.Manager, res.Request = manager, request
 	switch id := res.ID(); {
-	case res.Check().HasErrors():
+	case hollow(res) != nil || res.Check().HasErrors():
 	case w.resources[id] == nil:
 		w.lost = append(w.lost, res)
 	case w.edited[id]:

@@ -294,11 +294,7 @@ func (d *desire) lostRows() (rows []nbdb.RowChange, of map[nbdb.UUID]model.ID) {
 	if len(lost) == 0 {
 		return rows, of
 	}
-	all := maps.Clone(d.world.resources)
-	for _, r := range d.world.lost {
-		all[r.ID()] = r
-	}
-	was := d.world.context(all)
+	was := d.world.context(d.world.all())
 	for _, r := range lost {
 		f, err := fragment(r, was)
 		if err != nil {

@@ -61,6 +61,19 @@ func (w *world) before(id model.ID) *model.Resource {
 	return nil
 }
 
+// all are the resources as they are stored, those that only second copies tell of
+// among them.
+func (w *world) all() map[model.ID]*model.Resource {
+	if len(w.lost) == 0 {
+		return w.resources
+	}
+	all := maps.Clone(w.resources)
+	for _, r := range w.lost {
+		all[r.ID()] = r
+	}
+	return all
+}
+
 func (e *Engine) desire(w *world, wish wish, attempt int) *desire {
 	d := &desire{world: w, resources: maps.Clone(w.resources), wish: wish, haves: make([]nbdb.Fragment, len(wish.put))}
 	finish := begin(len(d.haves), func(i int) { d.haves[i] = w.have(wish.put[i].ID()) })

@@ -38,7 +38,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 	out := map[string][]*change{}
 	w := d.world
 	then := w.context(d.resources)
-	d.now = w.context(w.resources)
+	d.now = w.context(w.all())
 	seen := make(map[model.ID]bool, len(d.input))
 	structural := map[string]bool{}
 	adopt := func(*change) {}

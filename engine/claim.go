@@ -101,8 +101,15 @@ func (g *guarder) tombstones(c *change, tier string) {
 		kept = c.after.Spec.(*model.AttachmentSpec).Addresses
 	}
 	registry := translate.RegistryUUID(g.desire.world.owner, g.vpc, tier)
-	if nbdb.Lookup[*nbdb.PortGroup](g.desire.world.state, registry) == nil {
+	group := nbdb.Lookup[*nbdb.PortGroup](g.desire.world.state, registry)
+	if group == nil {
 		return
+	}
+	stands := func(key string) *string { // also what says nothing, written by somebody else
+		if text, ok := group.ExternalIDs[key]; ok {
+			return &text
+		}
+		return nil
 	}
 	now := strconv.FormatInt(g.engine.Now().Unix(), 10)
 	known, read := g.freed[tier]
@@ -117,7 +124,8 @@ func (g *guarder) tombstones(c *change, tier string) {
 		}
 		g.noted[registry]++
 		fresh++
-		g.note(registry, translate.NoteFreedPrefix+a.String(), nil, &now)
+		key := translate.NoteFreedPrefix + a.String()
+		g.note(registry, key, stands(key), &now)
 	}
 	surplus := len(known) + g.noted[registry] - maxTombstones
 	if fresh == 0 || surplus <= 0 {
@@ -127,8 +135,8 @@ func (g *guarder) tombstones(c *change, tier string) {
 		return cmp.Or(cmp.Compare(known[a], known[b]), a.Compare(b))
 	})
 	for _, a := range oldest[:min(len(oldest), surplus)] {
-		when := strconv.FormatInt(known[a], 10)
-		g.note(registry, translate.NoteFreedPrefix+a.String(), &when, nil)
+		key := translate.NoteFreedPrefix + a.String()
+		g.note(registry, key, stands(key), nil)
 	}
 }
 

@@ -278,3 +278,13 @@ func (f *fixture) losePages(keep bool) {
 	_, err := f.NB.Commit(f.ctx, nbdb.Diff(have, want), false)
 	require.NoError(f.t, err)
 }
+
+// A tombstone that says nothing is written anew.
+func TestTombstoneOfNoTime(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring + document("Attachment", "shop", "x", "tier: web, addresses: [10.0.1.9]"))
+	f.nbctl("set", "Port_Group", "ovnvpc.shop.web.attachments", `external_ids:"ovn-vpc-run:freed/10.0.1.9"=99999999999999999999`)
+	_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "x"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+	require.NotContains(t, f.nbctl("get", "Port_Group", "ovnvpc.shop.web.attachments", "external_ids"), "99999999999999999999")
+}

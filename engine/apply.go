@@ -234,9 +234,12 @@ func (r *runner) land(ctx context.Context, plan planner) error {
 			r.engine.planned(attempt)
 			err = r.commit(ctx, p)
 		}
-		r.last = err
 		if err == nil || !stale(err) {
+			r.last = err
 			return err
+		}
+		if told := r.hindered(ctx, p, err); told != nil {
+			return told
 		}
 		r.engine.Log.Info("planning again", "attempt", attempt+1, "reason", r.last)
 	}
@@ -284,6 +287,7 @@ type runner struct {
 	nbCfg   int   // of the last transaction that was to be waited for
 	deleted bool  // switches or routers were deleted and ovn-northd may not know yet
 	last    error // of the last commit
+	alike   int   // as many in a row said the same
 
 	taken     model.Diagnostics // what was taken back before
 	untakable map[string]bool   // what could not be

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,6 +80,10 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 		}
 		return f.plan(), invalid(f.desire.found)
 	})
+	var hindered *obstacleError
+	if errors.As(err, &hindered) { // no fault of an input
+		err = &DamagedError{VPC: vpc, Err: errors.New(hindered.Error())}
+	}
 	if err != nil {
 		return first, err
 	}
@@ -203,9 +208,10 @@ func (f *driftFinder) unknown() map[model.ID]bool {
 // have are all owned rows, with the references between them.
 func (f *driftFinder) have(have *nbdb.Fragment, kept map[model.ID]bool) {
 	w := f.desire.world
+	holders := w.holders()
 	add := func(r nbdb.Row) {
 		have.Rows = append(have.Rows, r)
-		have.Edges = append(have.Edges, w.edges(r)...)
+		have.Edges = append(append(have.Edges, w.lists(r)...), holders[r.ID()]...)
 	}
 	seen := map[nbdb.UUID]bool{}
 	for id, rows := range w.rows {

@@ -63,6 +63,26 @@ func (w *world) parent(id model.ID, r nbdb.Row) (nbdb.Edge, bool) {
 	return nbdb.Edge{}, false
 }
 
+// holders are the references that hold ports and policies, by these: more than one
+// where somebody has put a row into another one beside.
+func (w *world) holders() map[nbdb.UUID][]nbdb.Edge {
+	out := map[nbdb.UUID][]nbdb.Edge{}
+	note := func(r nbdb.Row) {
+		for _, e := range nbdb.EdgesOf(r) {
+			if e.Column != "acls" {
+				out[e.Target] = append(out[e.Target], e)
+			}
+		}
+	}
+	for _, r := range w.switches {
+		note(r)
+	}
+	for _, r := range w.routers {
+		note(r)
+	}
+	return out
+}
+
 // routerOf is the reference of the router that holds a row, as a rule its VPC's.
 func (w *world) routerOf(r nbdb.Row, column string, held func(*nbdb.LogicalRouter) bool) (nbdb.Edge, bool) {
 	lr := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, r.IDs()[translate.KeyVPC]))

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +32,50 @@ func TestDeleteLostTierThatAListNames(t *testing.T) {
 	_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindTier, VPC: "shop", Name: "web"}}, true, engine.WaitNone)
 	require.NoError(t, err)
 	f.noDrift()
+}
+
+// What keeps a row that goes is told of by name, whoever's it is, instead of trying
+// again; and drift sees a port that stands in two of our switches.
+func TestHeldRows(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring)
+	rule := strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "ACL", `external_ids:"ovn-vpc:key"=acl-rule/shop/l/ingress/20`))
+	port := strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "Logical_Switch_Port", "name=shop/w"))
+	f.nbctl("--", "create", "Logical_Switch", "name=theirs", "acls="+rule, "ports="+port)
+	f.nbctl("add", "Logical_Switch", "shop/db", "ports", port)
+	theirs := strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "Logical_Switch", "name=theirs"))
+	tiers := []model.ID{{Kind: model.KindTier, VPC: "shop", Name: "db"}, {Kind: model.KindACL, VPC: "shop", Name: "l"}}
+	attachment := []model.ID{{Kind: model.KindAttachment, VPC: "shop", Name: "w"}}
+	before := f.dump()
+
+	_, err := f.Delete(f.ctx, tiers, true, engine.WaitNone)
+	var invalid *engine.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.ErrorContains(t, err, "ACL shop/l: Logical_Switch \"theirs\" (row "+theirs+") refers to acl-rule/shop/l/ingress/20, which is to be deleted")
+	_, err = f.Delete(f.ctx, attachment, false, engine.WaitNone)
+	require.ErrorContains(t, err, " refers to address/shop/")
+	require.Equal(t, before, f.dump())
+
+	f.nbctl("ls-del", "theirs")
+	_, err = f.Delete(f.ctx, attachment, false, engine.WaitNone)
+	var damaged *engine.DamagedError
+	require.ErrorAs(t, err, &damaged)
+	require.ErrorContains(t, err, "Logical_Switch tier/shop/db refers to address/shop/")
+	d, err := f.Drift(f.ctx, "shop", true, engine.WaitNone)
+	require.NoError(t, err)
+	require.Len(t, d.Faults, 1)
+	require.True(t, d.Repaired)
+	_, err = f.Delete(f.ctx, append(tiers, attachment...), true, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+}
+
+// Who has the name of a row that is brought back beside what changes is told at once.
+func TestRepairWithTakenName(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring)
+	f.nbctl("lrp-del", "shop/web/gw", "--", "lr-add", "theirs", "--", "lrp-add", "theirs", "shop/web/gw", "02:00:00:00:00:01", "192.0.2.1/24")
+	_, err := f.ReplaceACL(f.ctx, "shop", "web", "l", engine.WaitNone)
+	require.ErrorContains(t, err, "Logical_Router_Port")
+	require.NotContains(t, err.Error(), "constraint violation")
 }

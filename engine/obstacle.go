@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/nbdb"
+	"github.com/ovn-vpc/ovn-vpc/translate"
+)
+
+// lasting is how often in a row the database refuses plans for one reason before
+// that is taken for what does not pass by itself.
+const lasting = 3
+
+// holders are the queries for what keeps a row alive, and from being deleted.
+func holders(table string, row nbdb.UUID) []nbdb.Query {
+	in := func(table, column string) nbdb.Query { return nbdb.Query{Table: table, Match: column, Ref: row} }
+	switch table {
+	case nbdb.TableLogicalSwitchPort:
+		return []nbdb.Query{in(nbdb.TableLogicalSwitch, "ports")}
+	case nbdb.TableLogicalRouterPort:
+		return []nbdb.Query{in(nbdb.TableLogicalRouter, "ports")}
+	case nbdb.TableLogicalRouterPolicy:
+		return []nbdb.Query{in(nbdb.TableLogicalRouter, "policies")}
+	case nbdb.TableACL:
+		return []nbdb.Query{in(nbdb.TableLogicalSwitch, "acls"), in(nbdb.TablePortGroup, "acls")}
+	}
+	return nil
+}
+
+// obstacleError tells of the row that is in the way of every plan.
+type obstacleError struct {
+	told  error // *InvalidError or *DamagedError
+	cause error
+}
+
+func (e *obstacleError) Error() string   { return e.told.Error() }
+func (e *obstacleError) Unwrap() []error { return []error{e.told, e.cause} }
+
+// hindered notes why a plan was not carried out. Where that has been so for a while
+// it is the error that tells of the obstacle, if there is one.
+func (r *runner) hindered(ctx context.Context, p *Plan, err error) error {
+	if r.last == nil || r.last.Error() != err.Error() {
+		r.alike = 0
+	}
+	r.last = err
+	if r.alike++; p == nil || r.alike < lasting {
+		return nil
+	}
+	return r.engine.obstacle(ctx, p, err)
+}
+
+// obstacle looks for the row for which the database has refused a plan: one that
+// refers to what the plan deletes, or that has a name which it brings. It is nil
+// where there is none any more.
+func (e *Engine) obstacle(ctx context.Context, p *Plan, cause error) error {
+	var refused *nbdb.ConstraintError
+	if !errors.As(cause, &refused) {
+		return nil
+	}
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				if told := e.inTheWay(ctx, p, part.VPC, r, refused.Details); told != nil {
+					return &obstacleError{told, cause}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// inTheWay is obstacle for one row of the plan. details are the database's words,
+// which name the row or its name.
+func (e *Engine) inTheWay(ctx context.Context, p *Plan, vpc string, r nbdb.RowChange, details string) error {
+	queries, problem := []nbdb.Query{{Table: r.Table, Where: map[string]any{"name": r.Name}}}, "has the name of %s"
+	if r.Op == nbdb.Delete {
+		queries, problem = holders(r.Table, r.UUID), "refers to %s, which is to be deleted"
+	}
+	if !strings.Contains(details, string(r.UUID)) || r.Op != nbdb.Delete && r.Name == "" {
+		return nil
+	}
+	for _, q := range queries {
+		q.Columns = []string{"_uuid", "name", "external_ids"}
+		state, err := e.NB.Read(ctx, q)
+		if err != nil {
+			return nil // the refusal is told as it is
+		}
+		for _, row := range state.Rows(q.Table) {
+			if row.ID() != r.UUID && !p.frees(row.ID(), r.UUID) {
+				return e.told(vpc, r, row, fmt.Sprintf(problem, cmp.Or(r.Key, r.Name, string(r.UUID))))
+			}
+		}
+	}
+	return nil
+}
+
+// frees tells whether a plan deletes a row, or takes its reference to another one away.
+func (p *Plan) frees(row, target nbdb.UUID) bool {
+	return slices.ContainsFunc(p.VPCs, func(part VPCPlan) bool {
+		return slices.ContainsFunc(part.Transactions, func(tx nbdb.Plan) bool {
+			return slices.ContainsFunc(tx.Rows, func(r nbdb.RowChange) bool { return r.Op == nbdb.Delete && r.UUID == row }) ||
+				slices.ContainsFunc(tx.Edges, func(x nbdb.EdgeChange) bool { return x.From == row && slices.Contains(x.Remove, target) })
+		})
+	})
+}
+
+// told is the error that names the row in the way of a change.
+func (e *Engine) told(vpc string, r nbdb.RowChange, row nbdb.Row, problem string) error {
+	what := fmt.Sprintf("%s %s", row.Table(), cmp.Or(row.IDs()[translate.KeyKey], string(row.ID())))
+	if row.IDs()[translate.KeyOwner] == e.Owner {
+		return &DamagedError{VPC: vpc, Err: fmt.Errorf("%s %s, and no spec explains that (drift --repair mends it)", what, problem)}
+	}
+	d := model.Diagnostic{Severity: model.LevelError, Code: model.CodeInUse,
+		Problem: fmt.Sprintf("%s %s, and somebody else made it, or it has lost its marks", what, problem), Fix: "remove what is somebody else's, and see ovn-vpc drift"}
+	if r.Op != nbdb.Delete {
+		d.Code = model.CodeTaken
+	}
+	if id, ok := translate.ResourceOf(r.Key); ok {
+		d.Resource = id.String()
+	}
+	return &InvalidError{Diagnostics: model.Diagnostics{d}}
+}

@@ -265,11 +265,11 @@ func (d *desire) mentionDamage() {
 }
 
 // unmarked looks for rows without marks (reclaim) among those that a plan brings,
-// where it is one that repairs or not the first, and among those of what it removes.
-// It tells whether there were any.
+// where it is one that repairs, is to be kept, or not the first, and among those of
+// what it removes. It tells whether there were any.
 func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[string][]*change, attempt int) (bool, error) {
 	rows, of := d.lostRows()
-	if attempt == 0 && !p.repairs() && len(rows) == 0 {
+	if attempt == 0 && !p.repairs() && d.judging != judgeMildly && len(rows) == 0 {
 		return false, nil
 	}
 	owners := ownersOf(touched)

@@ -79,3 +79,17 @@ func TestRepairWithTakenName(t *testing.T) {
 	require.ErrorContains(t, err, "Logical_Router_Port")
 	require.NotContains(t, err.Error(), "constraint violation")
 }
+
+// A plan that is kept finds rows that have lost their marks, as an apply does with its
+// second plan: it is not stale from the beginning.
+func TestKeptPlanFindsUnmarkedRows(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring)
+	f.nbctl("remove", "Logical_Router_Port", "shop/web/gw", "external_ids", `"ovn-vpc:owner"`)
+	changed := load(t, strings.NewReplacer("protocol: udp", "protocol: sctp", "cidrs: [10.0.1.0/24]", "cidrs: [10.0.1.0/24], reserved: [10.0.1.77]").Replace(referring))
+	p, err := f.Plan(f.ctx, changed, false)
+	require.NoError(t, err)
+	_, err = f.ApplyPlan(f.ctx, p, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+}

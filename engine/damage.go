@@ -48,10 +48,16 @@ func hollow(r *model.Resource) error {
 	return nil
 }
 
-// adopter gives changes the unreadable rows that stand in their place: a row of the
-// same UUID, or a port of the same name. The key of a port tells an address alone.
+// adopter gives changes the unreadable rows that stand in their place, and the ports
+// that have lost their specs: a row of the same UUID, or a port of the same name. The
+// key of a port tells an address alone.
 func (w *world) adopter() func(*change) {
 	rows := map[string]nbdb.Row{}
+	for _, r := range w.strays {
+		if _, ok := r.(*nbdb.LogicalSwitchPort); ok {
+			rows[string(r.ID())] = r
+		}
+	}
 	for _, u := range w.unread {
 		if u.key != "" {
 			continue

@@ -66,6 +66,23 @@ func TestHollowSpecs(t *testing.T) {
 	}
 }
 
+// A port that has lost its spec is taken over by the attachment that is applied again,
+// and goes with the one that is deleted.
+func TestPortWithoutSpec(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(damagedSpec)
+	lose := func() {
+		f.nbctl("remove", "Logical_Switch_Port", "v/a1", "external_ids", `"ovn-vpc:spec"`, `"ovn-vpc:digest"`)
+	}
+	lose()
+	f.apply(damagedSpec)
+	f.noDrift()
+	lose()
+	_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindAttachment, VPC: "v", Name: "a1"}}, false, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+}
+
 // Specs that others have damaged are told of by the row and by what is wrong,
 // never used; where there is a second copy a repair restores them, and else
 // applying them again does, when it is told to. (cmd/ovn-vpc has the same at random.)

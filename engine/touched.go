@@ -42,7 +42,7 @@ func (d *desire) touched() (map[string][]*change, error) {
 	seen := make(map[model.ID]bool, len(d.input))
 	structural := map[string]bool{}
 	adopt := func(*change) {}
-	if len(w.unread) > 0 {
+	if len(w.unread)+len(w.strays) > 0 {
 		adopt = w.adopter()
 	}
 	d.index.lists = map[nbdb.UUID]bool{}

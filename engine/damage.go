@@ -275,12 +275,39 @@ func (d *desire) mentionDamage() {
 // what it removes. It tells whether there were any.
 func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[string][]*change, attempt int) (bool, error) {
 	rows, of := d.lostRows()
+	rows = append(rows, d.unmarkedRules(touched)...)
 	if attempt == 0 && !p.repairs() && d.judging != judgeMildly && len(rows) == 0 {
 		return false, nil
 	}
 	owners := ownersOf(touched)
 	maps.Copy(owners, of)
 	return e.reclaim(ctx, d.world, append(rows, p.inserts()...), owners)
+}
+
+// unmarkedRules are the rows of lists that were not read and that switches which
+// change refer to by what is stored: left there, they would stay in force.
+func (d *desire) unmarkedRules(touched map[string][]*change) (rows []nbdb.RowChange) {
+	for _, changes := range touched {
+		for _, c := range changes {
+			for _, r := range c.have.Rows {
+				sw, ok := r.(*nbdb.LogicalSwitch)
+				unread := func(acl nbdb.UUID) bool { return d.world.state.Get(nbdb.TableACL, acl) == nil }
+				if !ok || c.same || c.before == nil || !slices.ContainsFunc(sw.ACLs, unread) {
+					continue
+				}
+				was, err := translate.Fragment(c.before, d.now)
+				if err != nil {
+					continue // what it refers to is gone
+				}
+				for _, x := range was.Edges {
+					if x.From == sw.UUID && slices.Contains(sw.ACLs, x.Target) && unread(x.Target) {
+						rows = append(rows, nbdb.RowChange{Table: nbdb.TableACL, UUID: x.Target})
+					}
+				}
+			}
+		}
+	}
+	return rows
 }
 
 // lostRows are the rows, and whose they are, that were not read of what is removed, or

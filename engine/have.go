@@ -34,7 +34,7 @@ func (w *world) have(id model.ID) nbdb.Fragment {
 
 func (w *world) ownsACL(uuid nbdb.UUID) bool {
 	r := w.state.Get(nbdb.TableACL, uuid)
-	return r != nil && w.owns(r)
+	return r != nil && (w.owns(r) || w.reclaimed[uuid])
 }
 
 // parent is the reference that holds a port or a policy: it belongs to the

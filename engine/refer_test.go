@@ -93,3 +93,22 @@ func TestKeptPlanFindsUnmarkedRows(t *testing.T) {
 	require.NoError(t, err)
 	f.noDrift()
 }
+
+// With a list that is replaced its rows without marks go from the switch too: they
+// would stay in force.
+func TestReplacedListLeavesNoUnmarkedRules(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring)
+	for _, key := range []string{"acl-rule/shop/l/ingress/20", "acl-default/shop/l/egress"} {
+		row := strings.TrimSpace(f.nbctl("--bare", "--columns=_uuid", "find", "ACL", `external_ids:"ovn-vpc:key"=`+key))
+		f.nbctl("remove", "ACL", row, "external_ids", `"ovn-vpc:owner"`)
+	}
+	_, err := f.ReplaceACL(f.ctx, "shop", "db", "default-deny", engine.WaitNone)
+	require.NoError(t, err)
+	for _, row := range strings.Fields(f.nbctl("--bare", "--columns=acls", "find", "Logical_Switch", "name=shop/db")) {
+		require.NotContains(t, f.nbctl("get", "ACL", row, "external_ids"), "shop/l/")
+	}
+	_, err = f.Drift(f.ctx, "", true, engine.WaitNone)
+	require.NoError(t, err)
+	f.noDrift()
+}

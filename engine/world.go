@@ -38,8 +38,9 @@ type world struct {
 	stored    map[nbdb.UUID]model.ID // what a principal row stores
 	edited    map[model.ID]bool      // what is stored does not fit its digest: edited by hand
 	copies    map[model.ID][]nbdb.Entry
-	strays    []nbdb.Row        // owned rows that belong to no known resource
-	lost      []*model.Resource // resources whose principal row is gone, from their second copy
+	reclaimed map[nbdb.UUID]bool // rows that are ours though they have lost their marks
+	strays    []nbdb.Row         // owned rows that belong to no known resource
+	lost      []*model.Resource  // resources whose principal row is gone, from their second copy
 	unread    []unreadable
 	// counts for the capacity of the whole database, all owners
 	datapaths int
@@ -66,8 +67,8 @@ func newWorld(owner string, s scope, state *nbdb.State, read func(nbdb.Row) stor
 	many := state.Len(nbdb.TableLogicalSwitchPort)
 	w := &world{owner: owner, state: state, global: globals[0],
 		resources: make(map[model.ID]*model.Resource, many), digests: make(map[model.ID]string, many),
-		rows:   make(map[model.ID][]nbdb.Row, many),
-		stored: make(map[nbdb.UUID]model.ID, many), edited: map[model.ID]bool{}, copies: make(map[model.ID][]nbdb.Entry, many),
+		rows:      make(map[model.ID][]nbdb.Row, many),
+		reclaimed: map[nbdb.UUID]bool{}, stored: make(map[nbdb.UUID]model.ID, many), edited: map[model.ID]bool{}, copies: make(map[model.ID][]nbdb.Entry, many),
 	}
 	w.datapaths = state.Len(nbdb.TableLogicalSwitch) + state.Len(nbdb.TableLogicalRouter)
 	w.readOfferings()
@@ -351,6 +352,7 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 			if row := state.Get(r.Table, r.UUID); row != nil && !w.marked(row, r.Key, owners[r.UUID]) {
 				found = true
 				w.state.Put(row)
+				w.reclaimed[r.UUID] = true
 				w.assignTo(owners[r.UUID], row)
 				scope{}.eachCopy(row.IDs(), func(name, key, value string) {
 					id := model.ID{Kind: model.KindAttachment, VPC: vpcOf(owners[r.UUID]), Name: name}

@@ -56,10 +56,14 @@ func (r *runner) hindered(ctx context.Context, p *Plan, err error) error {
 }
 
 // obstacle looks for the row for which the database has refused a plan: one that
-// refers to what the plan deletes, or that has a name which it brings. It is nil
-// where there is none any more.
+// refers to what the plan deletes, that has a name which it brings, or that was not
+// read since it has lost its marks. It is nil where there is none any more.
 func (e *Engine) obstacle(ctx context.Context, p *Plan, cause error) error {
 	var refused *nbdb.ConstraintError
+	var conflict *nbdb.ConflictError
+	if errors.As(cause, &conflict) {
+		return e.unmarkedRow(ctx, p, conflict)
+	}
 	if !errors.As(cause, &refused) {
 		return nil
 	}
@@ -68,6 +72,43 @@ func (e *Engine) obstacle(ctx context.Context, p *Plan, cause error) error {
 			for _, r := range tx.Rows {
 				if told := e.inTheWay(ctx, p, part.VPC, r, refused.Details); told != nil {
 					return &obstacleError{told, cause}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unmarkedRow is the error that names a row without our marks which is not as a plan
+// relies on: whoever plans does not see it.
+func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.ConflictError) error {
+	for _, part := range p.VPCs {
+		var queries []nbdb.Query
+		ask := func(table string, row nbdb.UUID) {
+			if table != nbdb.TableNBGlobal && row != "" && strings.Contains(conflict.What, string(row)) {
+				queries = append(queries, nbdb.Query{Table: table, Where: map[string]any{"_uuid": string(row)}})
+			}
+		}
+		for _, tx := range part.Transactions {
+			for _, x := range tx.Entries {
+				ask(x.Table, x.Row)
+			}
+			for _, g := range tx.Guards {
+				ask(g.Table, g.Row)
+				if g.Row == "" && strings.Contains(conflict.What, "rows of "+g.Table) {
+					queries = append(queries, nbdb.Query{Table: g.Table, Includes: g.Includes, Match: g.Match, Ref: g.Ref})
+				}
+			}
+		}
+		for _, q := range queries {
+			state, err := e.NB.Read(ctx, q)
+			if err != nil {
+				return nil // the conflict is told as it is
+			}
+			for _, row := range state.Rows(q.Table) {
+				if ids := row.IDs(); ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
+					what := cmp.Or(ids[translate.KeyKey], string(row.ID()))
+					return &DamagedError{VPC: part.VPC, Err: fmt.Errorf("%s %s has lost marks of ours (drift --repair brings them back)", q.Table, what)}
 				}
 			}
 		}

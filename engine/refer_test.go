@@ -112,3 +112,32 @@ func TestReplacedListLeavesNoUnmarkedRules(t *testing.T) {
 	require.NoError(t, err)
 	f.noDrift()
 }
+
+// A row that has lost its marks and is in the way of a change is named.
+func TestUnmarkedRowsInTheWay(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring + expectation("shop", "e", "from: outside, to: web, expect: deny"))
+	for _, c := range []struct {
+		table, row string
+		change     func() error
+	}{
+		{"Port_Group", "ovnvpc.shop.default_deny", func() error {
+			_, err := f.Apply(f.ctx, load(t, expectation("shop", "e2", "from: outside, to: web, expect: deny")), false, engine.WaitNone)
+			return err
+		}},
+		{"Logical_Router", "shop", func() error {
+			_, err := f.Delete(f.ctx, []model.ID{{Kind: model.KindExpectation, VPC: "shop", Name: "e"}}, false, engine.WaitNone)
+			return err
+		}},
+	} {
+		f.nbctl("remove", c.table, c.row, "external_ids", `"ovn-vpc:owner"`)
+		err := c.change()
+		var damaged *engine.DamagedError
+		require.ErrorAs(t, err, &damaged)
+		require.ErrorContains(t, err, "has lost marks of ours")
+		_, err = f.Drift(f.ctx, "", true, engine.WaitNone)
+		require.NoError(t, err)
+		f.noDrift()
+		require.NoError(t, c.change())
+	}
+}

@@ -82,7 +82,11 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 	})
 	var hindered *obstacleError
 	if errors.As(err, &hindered) { // no fault of an input
-		err = &DamagedError{VPC: vpc, Err: errors.New(hindered.Error())}
+		err = &DamagedError{VPC: hindered.vpc, Err: errors.New(hindered.Error())}
+		var damaged *DamagedError
+		if errors.As(hindered.told, &damaged) {
+			err = damaged
+		}
 	}
 	if err != nil {
 		return first, err

@@ -35,6 +35,7 @@ func holders(table string, row nbdb.UUID) []nbdb.Query {
 
 // obstacleError tells of the row that is in the way of every plan.
 type obstacleError struct {
+	vpc   string
 	told  error // *InvalidError or *DamagedError
 	cause error
 }
@@ -69,9 +70,18 @@ func (e *Engine) obstacle(ctx context.Context, p *Plan, cause error) error {
 	}
 	for _, part := range p.VPCs {
 		for _, tx := range part.Transactions {
+			for _, x := range tx.Edges {
+				if told := e.lacking(ctx, part.VPC, x, refused.Details); told != nil {
+					return &obstacleError{part.VPC, told, cause}
+				}
+			}
 			for _, r := range tx.Rows {
-				if told := e.inTheWay(ctx, p, part.VPC, r, refused.Details); told != nil {
-					return &obstacleError{told, cause}
+				vpc := part.VPC
+				if parts := strings.Split(r.Key, "/"); vpc == "" && len(parts) > 1 { // of a repair of all
+					vpc = parts[1]
+				}
+				if told := e.inTheWay(ctx, p, vpc, r, refused.Details); told != nil {
+					return &obstacleError{vpc, told, cause}
 				}
 			}
 		}
@@ -105,6 +115,9 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 			if err != nil {
 				return nil // the conflict is told as it is
 			}
+			if q.Where != nil && state.Len(q.Table) == 0 {
+				return goneError(part.VPC, q.Table, conflict.What)
+			}
 			for _, row := range state.Rows(q.Table) {
 				if ids := row.IDs(); ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
 					what := cmp.Or(ids[translate.KeyKey], string(row.ID()))
@@ -114,6 +127,26 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 		}
 	}
 	return nil
+}
+
+// lacking is obstacle for references to what somebody has deleted.
+func (e *Engine) lacking(ctx context.Context, vpc string, x nbdb.EdgeChange, details string) error {
+	table := targetTable(nbdb.Edge{Table: x.Table, Column: x.Column})
+	for _, target := range x.Add {
+		if !strings.Contains(details, "references nonexistent row "+string(target)) {
+			continue
+		}
+		state, err := e.NB.Read(ctx, nbdb.Query{Table: table, Where: map[string]any{"_uuid": string(target)}})
+		if err == nil && state.Len(table) == 0 {
+			return goneError(vpc, table, string(target))
+		}
+	}
+	return nil
+}
+
+// goneError says that a row is not there which a plan relies on: somebody has deleted it.
+func goneError(vpc, table, what string) error {
+	return &DamagedError{VPC: vpc, Err: fmt.Errorf("a row of %s is gone that it needs (drift --repair brings it back): %s", table, what)}
 }
 
 // inTheWay is obstacle for one row of the plan. details are the database's words,
@@ -153,7 +186,10 @@ func (p *Plan) frees(row, target nbdb.UUID) bool {
 
 // told is the error that names the row in the way of a change.
 func (e *Engine) told(vpc string, r nbdb.RowChange, row nbdb.Row, problem string) error {
-	what := fmt.Sprintf("%s %s", row.Table(), cmp.Or(row.IDs()[translate.KeyKey], string(row.ID())))
+	what := fmt.Sprintf("%s %s", row.Table(), row.IDs()[translate.KeyKey])
+	if row.IDs()[translate.KeyKey] == "" {
+		what = fmt.Sprintf("%s %q (row %s)", row.Table(), nbdb.NameOf(row), row.ID())
+	}
 	if row.IDs()[translate.KeyOwner] == e.Owner {
 		return &DamagedError{VPC: vpc, Err: fmt.Errorf("%s %s, and no spec explains that (drift --repair mends it)", what, problem)}
 	}

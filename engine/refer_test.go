@@ -141,3 +141,14 @@ func TestUnmarkedRowsInTheWay(t *testing.T) {
 		require.NoError(t, c.change())
 	}
 }
+
+// So is one that is gone.
+func TestGoneRowsInTheWay(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(referring)
+	f.nbctl("destroy", "Port_Group", "ovnvpc.shop.default_deny")
+	_, err := f.Apply(f.ctx, load(t, expectation("shop", "e", "from: outside, to: web, expect: deny")), false, engine.WaitNone)
+	var damaged *engine.DamagedError
+	require.ErrorAs(t, err, &damaged)
+	require.ErrorContains(t, err, "a row of Port_Group is gone")
+}

@@ -212,7 +212,7 @@ func TestQueries(t *testing.T) {
 	commit(t, c, Diff(Fragment{}, sample()))
 	names := func(s *State, table string) (names []string) {
 		for _, r := range s.Rows(table) {
-			names = append(names, nameOf(r))
+			names = append(names, NameOf(r))
 		}
 		return names
 	}

@@ -89,10 +89,11 @@ func byID(rows []Row) map[rowID]Row {
 }
 
 func changeOf(op Op, r Row) RowChange {
-	return RowChange{Op: op, Table: r.Table(), UUID: r.ID(), Key: r.IDs()[keyKey], Name: nameOf(r)}
+	return RowChange{Op: op, Table: r.Table(), UUID: r.ID(), Key: r.IDs()[keyKey], Name: NameOf(r)}
 }
 
-func nameOf(r Row) string {
+// NameOf is the name of a row, "" where its table has none.
+func NameOf(r Row) string {
 	t := typeOf(r)
 	i, ok := t.named["name"]
 	if !ok {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-
 	"strconv"
 	"strings"
 	"testing"

@@ -288,6 +288,7 @@ type runner struct {
 	deleted bool  // switches or routers were deleted and ovn-northd may not know yet
 	last    error // of the last commit
 	alike   int   // as many in a row said the same
+	gone    bool  // of these one relied on a row that was not there
 
 	taken     model.Diagnostics // what was taken back before
 	untakable map[string]bool   // what could not be

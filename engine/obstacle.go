@@ -47,13 +47,18 @@ func (e *obstacleError) Unwrap() []error { return []error{e.told, e.cause} }
 // it is the error that tells of the obstacle, if there is one.
 func (r *runner) hindered(ctx context.Context, p *Plan, err error) error {
 	if r.last == nil || r.last.Error() != err.Error() {
-		r.alike = 0
+		r.alike, r.gone = 0, false
 	}
 	r.last = err
 	if r.alike++; p == nil || r.alike < lasting {
 		return nil
 	}
-	return r.engine.obstacle(ctx, p, err)
+	told := r.engine.obstacle(ctx, p, err)
+	if errors.As(told, new(*goneError)) && !r.gone {
+		r.gone = true
+		return nil // somebody may just have deleted it: the next plan knows
+	}
+	return told
 }
 
 // obstacle looks for the row for which the database has refused a plan: one that
@@ -116,7 +121,7 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 				return nil // the conflict is told as it is
 			}
 			if q.Where != nil && state.Len(q.Table) == 0 {
-				return goneError(part.VPC, q.Table, conflict.What)
+				return gone(part.VPC, q.Table, conflict.What)
 			}
 			for _, row := range state.Rows(q.Table) {
 				if ids := row.IDs(); ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
@@ -138,15 +143,21 @@ func (e *Engine) lacking(ctx context.Context, vpc string, x nbdb.EdgeChange, det
 		}
 		state, err := e.NB.Read(ctx, nbdb.Query{Table: table, Where: map[string]any{"_uuid": string(target)}})
 		if err == nil && state.Len(table) == 0 {
-			return goneError(vpc, table, string(target))
+			return gone(vpc, table, string(target))
 		}
 	}
 	return nil
 }
 
 // goneError says that a row is not there which a plan relies on: somebody has deleted it.
-func goneError(vpc, table, what string) error {
-	return &DamagedError{VPC: vpc, Err: fmt.Errorf("a row of %s is gone that it needs (drift --repair brings it back): %s", table, what)}
+type goneError struct{ table, what string }
+
+func (e *goneError) Error() string {
+	return fmt.Sprintf("a row of %s is gone that it needs (drift --repair brings it back): %s", e.table, e.what)
+}
+
+func gone(vpc, table, what string) error {
+	return &DamagedError{VPC: vpc, Err: &goneError{table, what}}
 }
 
 // inTheWay is obstacle for one row of the plan. details are the database's words,

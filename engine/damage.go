@@ -271,17 +271,24 @@ func (d *desire) mentionDamage() {
 }
 
 // unmarked looks for rows without marks (reclaim) among those that a plan brings,
-// where it is one that repairs, is to be kept, or not the first, and among those of
-// what it removes. It tells whether there were any.
+// where it is one that repairs or not the first, and among those of what it removes. A
+// plan that is to be kept is not made again: it looks at what stored resources lack. It
+// tells whether there were any.
 func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[string][]*change, attempt int) (bool, error) {
 	rows, of := d.lostRows()
 	rows = append(rows, d.unmarkedRules(touched)...)
-	if attempt == 0 && !p.repairs() && d.judging != judgeMildly && len(rows) == 0 {
-		return false, nil
-	}
 	owners := ownersOf(touched)
 	maps.Copy(owners, of)
-	return e.reclaim(ctx, d.world, append(rows, p.inserts()...), owners)
+	inserts := p.inserts()
+	if attempt == 0 && !p.repairs() && len(rows) == 0 {
+		inserts = slices.DeleteFunc(inserts, func(r nbdb.RowChange) bool {
+			return d.judging != judgeMildly || d.world.resources[owners[r.UUID]] == nil
+		})
+	}
+	if rows = append(rows, inserts...); len(rows) == 0 {
+		return false, nil
+	}
+	return e.reclaim(ctx, d.world, rows, owners)
 }
 
 // unmarkedRules are the rows of lists that were not read and that switches which

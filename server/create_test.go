@@ -111,6 +111,7 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 func TestGroupCommit(t *testing.T) {
 	f := newFixture(t, lab.SandboxOptions{NoNorthd: true})
 	f.shop()
+	f.call("PUT", "/v1/vpcs/shop/tiers/web", `{"spec": {"cidrs": ["10.10.1.0/24"], "acl": "open", "reserved": ["10.10.1.77"]}}`).is(200)
 	before := f.nb.commits.Load()
 	var mu sync.Mutex
 	statuses, addresses := map[int]int{}, map[string]bool{}

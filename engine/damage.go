@@ -288,7 +288,8 @@ func (e *Engine) unmarked(ctx context.Context, d *desire, p *Plan, touched map[s
 	if rows = append(rows, inserts...); len(rows) == 0 {
 		return false, nil
 	}
-	return e.reclaim(ctx, d.world, rows, owners)
+	again, inTheWay, err := e.reclaim(ctx, d.world, rows, owners)
+	return again, cmp.Or(err, invalid(sortedDiagnostics(inTheWay)))
 }
 
 // unmarkedRules are the rows of lists that were not read and that switches which

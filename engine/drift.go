@@ -61,7 +61,7 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 		}
 		f := newDriftFinder(e, w)
 		f.find()
-		again, err := e.reclaim(ctx, w, f.inserts(), f.names)
+		again, inTheWay, err := e.reclaim(ctx, w, f.inserts(), f.names)
 		if err != nil {
 			return nil, err
 		}
@@ -69,6 +69,7 @@ func (e *Engine) Drift(ctx context.Context, vpc string, repair bool, wait Wait) 
 			f = newDriftFinder(e, w)
 			f.find()
 		}
+		f.desire.found = inTheWay
 		if err := f.checkNames(ctx); err != nil {
 			return nil, err
 		}

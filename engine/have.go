@@ -34,8 +34,11 @@ func (w *world) have(id model.ID) nbdb.Fragment {
 
 func (w *world) ownsACL(uuid nbdb.UUID) bool {
 	r := w.state.Get(nbdb.TableACL, uuid)
-	return r != nil && (w.owns(r) || w.reclaimed[uuid])
+	return r != nil && w.ours(r)
 }
+
+// ours tells whether a row is ours, also one that has lost its marks.
+func (w *world) ours(r nbdb.Row) bool { return w.owns(r) || w.reclaimed[r.ID()] }
 
 // parent is the reference that holds a port or a policy: it belongs to the
 // resource of the row that it points to, which is id if that is known.
@@ -47,7 +50,7 @@ func (w *world) parent(id model.ID, r nbdb.Row) (nbdb.Edge, bool) {
 	switch r.(type) {
 	case *nbdb.LogicalSwitchPort:
 		own := nbdb.Lookup[*nbdb.LogicalSwitch](w.state, translate.SwitchUUID(w.owner, r.IDs()[translate.KeyVPC], w.tierOf(id)))
-		if own != nil && held(own.Ports) {
+		if own != nil && w.ours(own) && held(own.Ports) {
 			return nbdb.Edge{Table: nbdb.TableLogicalSwitch, From: own.UUID, Column: "ports", Target: r.ID()}, true
 		}
 		for _, sw := range w.switches { // somebody has moved it
@@ -86,7 +89,7 @@ func (w *world) holders() map[nbdb.UUID][]nbdb.Edge {
 // routerOf is the reference of the router that holds a row, as a rule its VPC's.
 func (w *world) routerOf(r nbdb.Row, column string, held func(*nbdb.LogicalRouter) bool) (nbdb.Edge, bool) {
 	lr := nbdb.Lookup[*nbdb.LogicalRouter](w.state, translate.RouterUUID(w.owner, r.IDs()[translate.KeyVPC]))
-	if lr == nil || !held(lr) {
+	if lr == nil || !w.ours(lr) || !held(lr) {
 		i := slices.IndexFunc(w.routers, held)
 		if i < 0 {
 			return nbdb.Edge{}, false

@@ -14,6 +14,7 @@ import (
 func TestMirrorIsTheDatabase(t *testing.T) {
 	f := newFixture(t, false)
 	shop(f)
+	f.apply(att("shop", "a0", "web") + att("shop", "a1", "web") + att("shop", "a2", "web"))
 	f.mirror()
 	other := connect(t, f.sandbox, "default")
 	compare := func(t require.TestingT) {

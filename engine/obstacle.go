@@ -124,7 +124,11 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 				return gone(part.VPC, q.Table, conflict.What)
 			}
 			for _, row := range state.Rows(q.Table) {
-				if ids := row.IDs(); ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
+				ids := row.IDs()
+				if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && ids[translate.KeyOwner] != "" && ids[translate.KeyOwner] != e.Owner {
+					return &obstacleError{part.VPC, invalid(model.Diagnostics{givenAway(row, id)}), conflict}
+				}
+				if ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
 					what := cmp.Or(ids[translate.KeyKey], string(row.ID()))
 					return &DamagedError{VPC: part.VPC, Err: fmt.Errorf("%s %s has lost marks of ours (drift --repair brings them back)", q.Table, what)}
 				}

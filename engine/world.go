@@ -334,9 +334,9 @@ func (w *world) context(desired map[model.ID]*model.Resource) translate.Context 
 
 // reclaim looks whether rows that are to be inserted are there all the same:
 // somebody has taken our marks off them. Their UUIDs, made of owner and key,
-// prove them ours. It tells whether there were any.
-func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange, owners map[nbdb.UUID]model.ID) (bool, error) {
-	found := false
+// prove them ours, unless they have the mark of another installation by now:
+// then they are in the way. It tells whether there were any.
+func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange, owners map[nbdb.UUID]model.ID) (found bool, inTheWay model.Diagnostics, err error) {
 	for part := range slices.Chunk(inserts, chunk) {
 		var queries []nbdb.Query
 		for _, r := range part {
@@ -344,12 +344,19 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 		}
 		state, err := e.NB.Read(ctx, queries...)
 		if err != nil {
-			return false, fmt.Errorf("reading rows without marks: %w", err)
+			return false, nil, fmt.Errorf("reading rows without marks: %w", err)
 		}
 		for _, r := range part {
 			// A row with all its marks was not there before: another writer has
 			// made it since, and the commit finds out.
-			if row := state.Get(r.Table, r.UUID); row != nil && !w.marked(row, r.Key, owners[r.UUID]) {
+			row := state.Get(r.Table, r.UUID)
+			switch {
+			case row == nil || w.marked(row, r.Key, owners[r.UUID]):
+			case row.IDs()[translate.KeyOwner] != "" && !w.owns(row):
+				if r.Op == nbdb.Insert {
+					inTheWay = append(inTheWay, givenAway(row, owners[r.UUID]))
+				}
+			default:
 				found = true
 				w.state.Put(row)
 				w.reclaimed[r.UUID] = true
@@ -363,7 +370,15 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 			}
 		}
 	}
-	return found, nil
+	return found, inTheWay, nil
+}
+
+// givenAway is the fault of a row of a resource's that another installation has by
+// its mark.
+func givenAway(row nbdb.Row, of model.ID) model.Diagnostic {
+	return model.Diagnostic{Severity: model.LevelError, Code: model.CodeTaken, Resource: of.String(),
+		Problem: fmt.Sprintf("its row %s of %s belongs to the installation %q by now", row.ID(), row.Table(), row.IDs()[translate.KeyOwner]),
+		Fix:     "delete that row, or set its external_ids:" + translate.KeyOwner + " back"}
 }
 
 // marked tells whether a row has the marks by which it is read.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -44,6 +45,19 @@ func hollow(r *model.Resource) error {
 		return lacks("cidrs or gateways", min(len(spec.CIDRs), len(spec.Gateways)))
 	case *model.AttachmentSpec:
 		return lacks("addresses", len(spec.Addresses))
+	}
+	return nil
+}
+
+// misplaced is the error for a stored spec that is not of what its row realises: of
+// another resource, or of an attachment with another address.
+func misplaced(r *model.Resource, key string) error {
+	if id, ok := translate.ResourceOf(key); ok && id != r.ID() {
+		return fmt.Errorf("it is of %s, in a row of %s", r.ID(), id)
+	}
+	spec, ok := r.Spec.(*model.AttachmentSpec)
+	if ok && len(spec.Addresses) > 0 && strings.HasPrefix(key, "address/") && key != translate.AddressKey(r.Metadata.VPC, spec.Addresses[0]) {
+		return fmt.Errorf("it is of %s of VPC %s, in the row of %s", spec.Addresses[0], r.Metadata.VPC, key)
 	}
 	return nil
 }

@@ -48,8 +48,10 @@ func TestHollowSpecs(t *testing.T) {
 		{"Logical_Router", "v", `{"metadata":{"name":"v"},"spec":{}}`, "it has no cidrs"},
 		{"Logical_Switch", "v/a", `{"metadata":{"name":"a","vpc":"v"},"spec":{}}`, "it has no cidrs or gateways"},
 		{"Logical_Switch_Port", "v/a1", `{"metadata":{"name":"a1","vpc":"v"},"spec":{"tier":"a"}}`, "it has no addresses"},
+		{"Logical_Switch_Port", "v/a1", `{"metadata":{"name":"a1","vpc":"v"},"spec":{"tier":"b","addresses":["10.0.2.10"],"mac":"0a:58:0a:00:02:0a","interfaceID":"v/a1"}}`,
+			"it is of 10.0.2.10 of VPC v, in the row of address/v/10.0.1.10"},
 	} {
-		t.Run(c.table, func(t *testing.T) {
+		t.Run(c.table+" "+c.says, func(t *testing.T) {
 			f := *f
 			f.t = t
 			f.nbctl("set", c.table, c.row, `external_ids:"ovn-vpc:spec"=`+strconv.Quote(c.spec), `external_ids:"ovn-vpc:digest"=`+translate.Digest([]byte(c.spec), f.Manager))

@@ -139,10 +139,7 @@ func readStored(r nbdb.Row) stored {
 func storedIn(r nbdb.Row, text string, res *model.Resource) stored {
 	ids := r.IDs()
 	res.Manager, res.Request = ids[translate.KeyManager], ids[translate.KeyRequest]
-	if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && id != res.ID() {
-		return stored{err: fmt.Errorf("it is of %s, in a row of %s", res.ID(), id)}
-	}
-	if err := hollow(res); err != nil {
+	if err := cmp.Or(misplaced(res, ids[translate.KeyKey]), hollow(res)); err != nil {
 		return stored{err: err}
 	}
 	edited := ids[translate.KeyDigest] != translate.Digest([]byte(text), res.Manager)

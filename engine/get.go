@@ -141,10 +141,7 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 		st.verify(f.Name)
 	}
 	var out []Object
-	for _, r := range sorted(w.withBuiltins()) {
-		if !f.matches(r) {
-			continue
-		}
+	for _, r := range sortedIf(w.withBuiltins(), f.matches) {
 		if o := (Object{Resource: r, Status: st.of(r)}); f.Matches(o) {
 			out = append(out, o)
 		}
@@ -183,17 +180,28 @@ func (f Filter) one() (id model.ID, ok bool) {
 
 // readFor reads what the filter chooses and its status hangs on.
 func (e *Engine) readFor(ctx context.Context, f Filter) (*world, error) {
-	if id, ok := f.one(); ok && e.Mirror.lock(ctx) {
-		defer e.Mirror.mu.RUnlock()
+	s := scope{all: true}
+	switch {
+	case f.VPC != "":
+		s = scope{vpcs: []string{f.VPC}}
+	case f.Kind == model.KindVPC && f.Name != "":
+		s = scope{vpcs: []string{f.Name}}
+	}
+	if !e.Mirror.lock(ctx) {
+		return e.readFresh(ctx, s)
+	}
+	defer e.Mirror.mu.RUnlock()
+	if id, ok := f.one(); ok {
 		if w, err := e.Mirror.one(id); w != nil || err != nil {
 			return w, err
 		}
-		return e.Mirror.wide(scope{vpcs: []string{f.VPC}})
 	}
-	if f.VPC == "" {
-		return e.read(ctx, scope{all: true})
+	if f.Kind != "" && f.Kind != model.KindAttachment {
+		if w, err := e.Mirror.outline(s, f.Kind); w != nil || err != nil {
+			return w, err
+		}
 	}
-	return e.read(ctx, scope{vpcs: []string{f.VPC}})
+	return e.Mirror.wide(s)
 }
 
 // bindingsFor are the bindings of the attachments that the filter chooses.
@@ -258,10 +266,10 @@ type statuses struct {
 func (s *statuses) count() {
 	s.vpcs, s.tiers = map[string]*VPCStatus{}, map[tierID][]*model.AttachmentSpec{}
 	s.lists, s.offered = map[model.ID][]string{}, map[string][]string{}
-	for _, r := range sorted(s.world.resources) {
+	for _, r := range s.world.resources {
 		v := s.vpcs[vpcOf(r.ID())]
 		if v == nil {
-			v = &VPCStatus{}
+			v = &VPCStatus{Attachments: s.world.others[vpcOf(r.ID())]}
 			s.vpcs[vpcOf(r.ID())] = v
 		}
 		switch spec := r.Spec.(type) {
@@ -282,6 +290,12 @@ func (s *statuses) count() {
 		case *model.ExpectationSpec:
 			v.Expectations++
 		}
+	}
+	for _, names := range s.lists {
+		slices.Sort(names)
+	}
+	for _, names := range s.offered {
+		slices.Sort(names)
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -138,6 +139,51 @@ func (m *Mirror) one(id model.ID) (*world, error) {
 	return nil, nil
 }
 
+// outline is a world for a look at all resources of a kind but attachments: the structure of
+// the scope's VPCs without the rows of rules, and of attachments what statuses hang on. It
+// is nil where that is not enough. The caller holds the lock.
+func (m *Mirror) outline(s scope, kind model.Kind) (*world, error) {
+	state := nbdb.NewState()
+	m.rows.Each(nbdb.TableNBGlobal, state.Put)
+	names := map[string]iter.Seq[string]{}
+	for vpc, n := range m.networks {
+		if !s.all && !slices.Contains(s.vpcs, vpc) {
+			continue
+		}
+		known := true
+		switch {
+		case kind == model.KindTier:
+			names[vpc] = maps.Keys(n.ports)
+		case kind == model.KindVPC && !s.all:
+			var judged []string
+			judged, known = m.judging(vpc)
+			names[vpc] = slices.Values(judged)
+		}
+		if !known || !n.intact() {
+			return nil, nil
+		}
+		for _, rows := range n.structure {
+			for _, r := range rows {
+				if _, rule := r.(*nbdb.ACL); !rule {
+					state.Put(r)
+				}
+			}
+		}
+	}
+	w, err := newWorld(m.owner, s, state, m.storedOf)
+	if err != nil {
+		return nil, err
+	}
+	w.others = map[string]int{}
+	for vpc, n := range m.networks {
+		w.others[vpc] = len(n.paired)
+	}
+	for vpc, names := range names {
+		w.others[vpc] -= m.networks[vpc].sketch(w, names)
+	}
+	return w, nil
+}
+
 // part is a world of some resources of a VPC's structure, with the rows of rules
 // or without, and of the scope's attachments.
 func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some, rules bool)) (*world, error) {
@@ -180,14 +226,21 @@ func (m *Mirror) part(n *network, s scope, want func(model.ID, []nbdb.Row) (some
 // edits of these.
 func (m *Mirror) sketch(n *network, s scope) *world {
 	w := &world{owner: m.owner, resources: map[model.ID]*model.Resource{}}
-	for name := range s.attachments {
+	n.sketch(w, maps.Keys(s.attachments))
+	return w
+}
+
+// sketch adds attachments to a world as their rows tell them, and counts them.
+func (n *network) sketch(w *world, names iter.Seq[string]) int {
+	before := len(w.resources)
+	for name := range names {
 		for _, r := range n.ports[name] {
 			if res := n.stored[r.ID()].resource; res != nil {
 				w.resources[res.ID()] = res
 			}
 		}
 	}
-	return w
+	return len(w.resources) - before
 }
 
 // concerns tells whether a row is looked at in a scope, as far as it is of a registry.

@@ -22,6 +22,15 @@ func TestMirrorIsTheDatabase(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fresh, mirrored)
 		f.eachAlone(t)
+		for _, kind := range model.Kinds() {
+			for _, filter := range []engine.Filter{{Kind: kind}, {Kind: kind, VPC: "shop"}, {Kind: kind, Name: "shop"}, {Kind: kind, Tier: "web"}} {
+				mirrored, err := f.Get(f.ctx, filter)
+				require.NoError(t, err)
+				fresh, err := other.Get(f.ctx, filter)
+				require.NoError(t, err)
+				require.Equal(t, fresh, mirrored, filter)
+			}
+		}
 	}
 	compare(t)
 	seen := 0
@@ -125,4 +134,39 @@ func TestEditsSeeWhatCameBefore(t *testing.T) {
 			require.NoError(t, f.edit(hasty(remove(gone, false)))[0].Err)
 		}
 	}
+}
+
+// What is listed from the mirror is what the database says, counts and verdicts included.
+func TestListsFromTheMirror(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply("{apiVersion: ovn-vpc/v1, kind: VPCOffering, metadata: {name: small}, spec: {limits: {tiers: 7}, capabilities: {distributedRouting: true}}}\n" +
+		document("VPC", "", "u", "cidrs: [10.0.0.0/8], offering: small") + tier("u", "t", "10.1.0.0/24") + att("u", "x", "t") +
+		document("VPC", "", "v", "cidrs: [10.0.0.0/8], offering: small") + document("ACL", "v", "l", "rules: [{protocol: tcp, ports: [80]}]") +
+		tierWith("v", "a", "cidrs: [10.1.0.0/24], acl: l") + tier("v", "b", "10.2.0.0/24") + tier("v", "empty", "10.3.0.0/24") +
+		document("Attachment", "v", "x", "tier: a, allowedAddresses: [10.9.0.0/24]") + att("v", "y", "b") + att("v", "z", "b") +
+		document("Expectation", "v", "holds", "from: attachment/y, to: attachment/x, traffic: tcp 80, expect: deny") +
+		document("Expectation", "v", "closed", "from: b, to: a, traffic: tcp 81, expect: deny"))
+	other := connect(t, f.sandbox, "default")
+	f.mirror()
+	compare := func() (all []engine.Object) {
+		for _, kind := range append(model.Kinds(), "") {
+			for _, filter := range []engine.Filter{{Kind: kind}, {Kind: kind, VPC: "v"}, {Kind: kind, Name: "v"}, {Kind: kind, VPC: "v", Name: "v"},
+				{Kind: kind, VPC: "none"}, {Kind: kind, VPC: "v", Name: "a"}, {Kind: kind, Name: "small"}} {
+				mirrored, err := f.Get(f.ctx, filter)
+				require.NoError(t, err)
+				fresh, err := other.Get(f.ctx, filter)
+				require.NoError(t, err)
+				require.Equal(t, fresh, mirrored, filter)
+				all = append(all, mirrored...)
+			}
+		}
+		return all
+	}
+	compare()
+	one, err := f.Get(f.ctx, engine.Filter{Kind: model.KindVPC, Name: "v"})
+	require.NoError(t, err)
+	held := 2
+	require.Equal(t, &engine.VPCStatus{Tiers: 3, ACLs: 1, Attachments: 3, Expectations: 2, ExpectationsHeld: &held}, one[0].Status)
+	f.nbctl("lsp-del", "v/y")
+	compare()
 }

@@ -196,10 +196,8 @@ func (e *Engine) readFor(ctx context.Context, f Filter) (*world, error) {
 			return w, err
 		}
 	}
-	if f.Kind != "" && f.Kind != model.KindAttachment {
-		if w, err := e.Mirror.outline(s, f.Kind); w != nil || err != nil {
-			return w, err
-		}
+	if w, err := e.Mirror.outline(s, f.Kind); w != nil || err != nil {
+		return w, err
 	}
 	return e.Mirror.wide(s)
 }
@@ -320,9 +318,10 @@ func (s *statuses) verify(vpc string) {
 
 func (s *statuses) findPorts() {
 	s.ports = map[string]*nbdb.LogicalSwitchPort{}
-	for _, p := range nbdb.All[*nbdb.LogicalSwitchPort](s.world.state) {
+	s.world.state.Each(nbdb.TableLogicalSwitchPort, func(r nbdb.Row) {
+		p := r.(*nbdb.LogicalSwitchPort)
 		s.ports[p.Name] = p
-	}
+	})
 }
 
 func (s *statuses) of(r *model.Resource) any {

@@ -139,9 +139,9 @@ func (m *Mirror) one(id model.ID) (*world, error) {
 	return nil, nil
 }
 
-// outline is a world for a look at all resources of a kind but attachments: the structure of
-// the scope's VPCs without the rows of rules, and of attachments what statuses hang on. It
-// is nil where that is not enough. The caller holds the lock.
+// outline is a world for a look at resources of a kind, "" for all: the structure of the
+// scope's VPCs without the rows of rules, and of attachments what statuses hang on. It is
+// nil where that is not enough. The caller holds the lock.
 func (m *Mirror) outline(s scope, kind model.Kind) (*world, error) {
 	state := nbdb.NewState()
 	m.rows.Each(nbdb.TableNBGlobal, state.Put)
@@ -152,7 +152,7 @@ func (m *Mirror) outline(s scope, kind model.Kind) (*world, error) {
 		}
 		known := true
 		switch {
-		case kind == model.KindTier:
+		case kind == model.KindTier || kind == model.KindAttachment || kind == "":
 			names[vpc] = maps.Keys(n.ports)
 		case kind == model.KindVPC && !s.all:
 			var judged []string
@@ -230,13 +230,17 @@ func (m *Mirror) sketch(n *network, s scope) *world {
 	return w
 }
 
-// sketch adds attachments to a world as their rows tell them, and counts them.
+// sketch adds attachments to a world as their rows tell them, with these where it has
+// rows, and counts them.
 func (n *network) sketch(w *world, names iter.Seq[string]) int {
 	before := len(w.resources)
 	for name := range names {
 		for _, r := range n.ports[name] {
 			if res := n.stored[r.ID()].resource; res != nil {
 				w.resources[res.ID()] = res
+			}
+			if w.state != nil {
+				w.state.Put(r)
 			}
 		}
 	}

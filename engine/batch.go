@@ -163,19 +163,26 @@ func (b *batch) lookNarrowly(m *Mirror) (open []int, err error) {
 	return open, nil
 }
 
-// concernsPorts tells whether an edit is of a tier and may concern what is attached to
-// it: all but a new tier, and one that changes its list alone.
+// concernsPorts tells whether an edit is of a VPC or a tier and may concern what is
+// attached: all but a tier that comes, or goes and so has nothing, and what changes a
+// tier's list or metadata alone.
 func (b *batch) concernsPorts(i int) bool {
 	o := &b.outcomes[i]
-	if b.edits[i].ID.Kind != model.KindTier || o.put == nil && !o.remove || o.before == nil {
+	if o.put == nil && !o.remove || o.before == nil {
 		return false
 	}
-	if o.remove {
-		return true
+	switch was := o.before.Spec.(type) {
+	case *model.VPCSpec:
+		return o.remove || !reflect.DeepEqual(was, o.put.Spec)
+	case *model.TierSpec:
+		if o.remove {
+			return false
+		}
+		same, is := *was, o.put.Spec.(*model.TierSpec)
+		same.ACL = is.ACL
+		return !reflect.DeepEqual(&same, is)
 	}
-	was, is := *o.before.Spec.(*model.TierSpec), *o.put.Spec.(*model.TierSpec)
-	was.ACL = is.ACL
-	return !reflect.DeepEqual(was, is)
+	return false
 }
 
 func (b *batch) scope() scope {

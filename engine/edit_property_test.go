@@ -93,8 +93,8 @@ func (f *fixture) everything() map[model.ID]engine.Object {
 func drawEdit(t *testing.T, r *rapid.T) engine.Edit {
 	tiers := rapid.SampledFrom([]string{"web", "small", "t0", "t1", "none"})
 	name := func(prefix string) string { return fmt.Sprintf("%s%d", prefix, rapid.IntRange(0, 5).Draw(r, prefix)) }
-	kind := rapid.SampledFrom([]model.Kind{model.KindAttachment, model.KindAttachment, model.KindAttachment, model.KindTier, model.KindACL}).Draw(r, "kind")
-	if rapid.IntRange(0, 3).Draw(r, "remove") == 0 {
+	kind := rapid.SampledFrom([]model.Kind{model.KindAttachment, model.KindAttachment, model.KindAttachment, model.KindTier, model.KindACL, model.KindVPC}).Draw(r, "kind")
+	if kind != model.KindVPC && rapid.IntRange(0, 3).Draw(r, "remove") == 0 {
 		id := map[model.Kind]model.ID{
 			model.KindAttachment: id(kind, "shop", name("a")),
 			model.KindTier:       id(kind, "shop", tiers.Draw(r, "tier")),
@@ -113,6 +113,9 @@ func drawEdit(t *testing.T, r *rapid.T) engine.Edit {
 			spec += ", interfaceID: i" + name("i")
 		}
 		text = document("Attachment", "shop", name("a"), spec)
+	case model.KindVPC:
+		text = fmt.Sprintf("---\n{apiVersion: ovn-vpc/v1, kind: VPC, metadata: {name: shop, labels: {n: %q}}, spec: {cidrs: [10.0.0.0/16], mtu: %d}}\n",
+			name("n"), rapid.SampledFrom([]int{1400, 1400, 1300}).Draw(r, "mtu"))
 	case model.KindTier:
 		n := rapid.IntRange(0, 1).Draw(r, "n")
 		text = tierWith("shop", fmt.Sprintf("t%d", n), fmt.Sprintf("cidrs: [10.0.%d.0/29], acl: %s", rapid.IntRange(1, 3).Draw(r, "net"),

@@ -50,7 +50,7 @@ func TestEditsBesideExpectations(t *testing.T) {
 					engines[i] = e.Confirming([]reach.Opening{})
 				}
 			}
-			if x.ID.Kind != model.KindTier {
+			if x.ID.Kind != model.KindTier || x.ID.Name == "more" {
 				require.True(r, engine.Narrow(engines[1], *x))
 			}
 			var outcomes [2]string
@@ -110,11 +110,20 @@ func TestEditedTierTellsOfItsAttachments(t *testing.T) {
 	}
 }
 
-// edit is one of an attachment, a tier or a list's rule, nil for none.
+// edit is one of an attachment, a tier, a list's rule or the VPC, nil for none.
 func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Edit, rule bool) {
-	switch rapid.IntRange(0, 5).Draw(r, "what") {
+	switch rapid.IntRange(0, 8).Draw(r, "what") {
 	case 0:
 		return nil, false
+	case 6:
+		x := put(t, tierWith("shop", "more", "cidrs: [10.0.3.0/24], acl: db"))
+		return &x, false
+	case 7:
+		x := remove(id(model.KindTier, "shop", rapid.SampledFrom([]string{"more", "more", "app"}).Draw(r, "of")), false)
+		return &x, false
+	case 8:
+		x := put(t, fmt.Sprintf("---\n{apiVersion: ovn-vpc/v1, kind: VPC, metadata: {name: shop, labels: {n: %q}}, spec: {cidrs: [10.0.0.0/16]}}\n", name.Draw(r, "label")))
+		return &x, false
 	case 5:
 		x := put(t, tierWith("shop", rapid.SampledFrom([]string{"app", "db"}).Draw(r, "of"), "cidrs: [10.0."+rapid.SampledFrom([]string{"1", "2"}).Draw(r, "net")+".0/24], acl: "+rapid.SampledFrom([]string{"app", "db", "default-allow"}).Draw(r, "acl")))
 		return &x, false
@@ -132,7 +141,7 @@ func edit(t *testing.T, r *rapid.T, name *rapid.Generator[string]) (x *engine.Ed
 		x := remove(id(model.KindAttachment, "shop", of), false)
 		return &x, false
 	}
-	spec := "tier: " + rapid.SampledFrom([]string{"app", "db"}).Draw(r, "tier")
+	spec := "tier: " + rapid.SampledFrom([]string{"app", "app", "db", "db", "more"}).Draw(r, "tier")
 	spec += rapid.SampledFrom([]string{"", "", ", allowedAddresses: [192.0.2.0/24]", ", allowedAddresses: [10.0.2.77]"}).Draw(r, "allowed")
 	spec += rapid.SampledFrom([]string{"", "", ", enabled: false"}).Draw(r, "enabled")
 	x2 := put(t, document("Attachment", "shop", of, spec))

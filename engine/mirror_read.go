@@ -91,11 +91,13 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 		return nil, nil
 	}
 	s := scope{vpcs: []string{vpc}, attachments: map[string]bool{}}
-	lists, tiers := map[string]bool{}, false
+	lists, tiers, itself := map[string]bool{}, false, false
 	for _, x := range edits {
 		switch {
 		case x.Cascade:
 			return nil, nil
+		case x.ID.Kind == model.KindVPC:
+			itself = true
 		case x.ID.Kind == model.KindTier:
 			tiers = true
 		case x.ID.Kind == model.KindAttachment:
@@ -110,7 +112,7 @@ func (m *Mirror) narrow(edits []Edit, more ...string) (*world, error) {
 		s.attachments[name] = true
 	}
 	return m.part(n, s, func(id model.ID, rows []nbdb.Row) (some, rules bool) {
-		return true, tiers || len(lists) > 0 && lists[n.listOf(id, rows)]
+		return true, tiers || itself && id.Kind == model.KindVPC || len(lists) > 0 && lists[n.listOf(id, rows)]
 	})
 }
 

@@ -188,6 +188,10 @@ func (e *Engine) readFor(ctx context.Context, f Filter) (*world, error) {
 		s = scope{vpcs: []string{f.Name}}
 	}
 	if !e.Mirror.lock(ctx) {
+		switch f.Kind {
+		case model.KindACL, model.KindExpectation, model.KindVPCOffering: // whose status hangs on no attachment
+			s.attachments = map[string]bool{}
+		}
 		return e.readFresh(ctx, s)
 	}
 	defer e.Mirror.mu.RUnlock()

@@ -192,7 +192,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	s, err := server.New(server.Options{Engine: e, Tokens: f.tokens, Insecure: open, Local: open && !f.insecure,
 		Metrics: prometheus.NewRegistry(), Version: build(), Log: log, Now: time.Now, Rand: rand.Uint64})
 	if err != nil {
-		return err
+		return &usageError{err} // the file of tokens can't be read
 	}
 	if open {
 		log.Warn("without --tokens everybody who reaches the server is an admin", "listen", f.listen)

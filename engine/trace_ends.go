@@ -92,7 +92,11 @@ func (t *tracing) ends(text string) ([]host, error) {
 	case tier != nil && kind != "attachment":
 		return t.hostsIn(tier)
 	}
-	return nil, refuse(fmt.Sprintf("VPC %s has no attachment or tier %q", t.vpc, name), "")
+	missing := model.ID{Kind: model.KindAttachment, VPC: t.vpc, Name: name}
+	if kind == "tier" {
+		missing.Kind = model.KindTier
+	}
+	return nil, &NotFoundError{missing}
 }
 
 // hostsOf are an attachment's ends: its first address of each family.

@@ -143,9 +143,7 @@ func TestTraceRefuses(t *testing.T) {
 	set := load(t, traced+"---\napiVersion: ovn-vpc/v1\nkind: Attachment\nmetadata: {name: a, vpc: v}\nspec: {tier: a}\n")
 	e := engine.New(engine.Nowhere{}, "default", "cli")
 	for query, want := range map[string]string{
-		"x b tcp/22":              `VPC v has no attachment or tier "x"`,
 		"a b tcp/22":              `"a" is a tier and an attachment`,
-		"tier/a1 b tcp/22":        `VPC v has no attachment or tier "a1"`,
 		"nic/a1 b tcp/22":         `"nic/a1" is no end`,
 		"v/a1 b tcp/22":           "the VPC is named with --vpc",
 		" b tcp/22":               "an end is missing",
@@ -167,10 +165,19 @@ func TestTraceRefuses(t *testing.T) {
 		require.ErrorAs(t, err, &invalid, query)
 		require.ErrorContains(t, err, want, query)
 	}
+	var missing *engine.NotFoundError
+	for end, want := range map[string]model.ID{
+		"x":                {Kind: model.KindAttachment, VPC: "v", Name: "x"},
+		"attachment/empty": {Kind: model.KindAttachment, VPC: "v", Name: "empty"},
+		"tier/a1":          {Kind: model.KindTier, VPC: "v", Name: "a1"},
+	} {
+		_, err := e.Trace(t.Context(), engine.TraceQuery{From: "b1", To: end, Traffic: "tcp/22", Set: set})
+		require.ErrorAs(t, err, &missing, end)
+		require.Equal(t, want, missing.ID)
+	}
 	_, err := e.Trace(t.Context(), engine.TraceQuery{VPC: "other", From: "a1", To: "b", Set: set})
 	require.ErrorContains(t, err, "the input holds nothing of VPC other")
 	_, err = e.Trace(t.Context(), engine.TraceQuery{VPC: "other", From: "a1", To: "b"})
-	var missing *engine.NotFoundError
 	require.ErrorAs(t, err, &missing)
 	_, err = e.Trace(t.Context(), engine.TraceQuery{From: "a1", To: "b"})
 	require.ErrorContains(t, err, "there is no VPC to trace in")

@@ -30,7 +30,7 @@ func TestTrace(t *testing.T) {
 		require.Equal(t, open, planned.Reachable, list)
 		require.Equal(t, list, planned.Paths[0].Hops[1].Decision.List)
 	}
-	f.call("POST", "/v1/trace", `{"from": "x", "to": "web-1"}`).problem(422, "invalid")
+	f.call("POST", "/v1/trace", `{"from": "x", "to": "web-1"}`).problem(404, "not-found")
 	f.call("POST", "/v1/trace", `{"from": "web-1", "to": "web-1", "via": 1}`).problem(422, "invalid")
 	f.call("POST", "/v1/trace", `{"vpc": "none", "from": "x", "to": "web-1"}`).problem(404, "not-found")
 	f.call("POST", "/v1/trace", `{"from": "outside", "to": "web-1", "items": [{"kind": "Tier"}]}`).problem(422, "invalid")

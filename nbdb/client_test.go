@@ -321,12 +321,14 @@ func TestSSL(t *testing.T) {
 	dial(t, unchecked)
 
 	refused := map[string]func(*Options){
-		"signed by unknown authority": func(o *Options) { o.CACert = theirs.file("ca") },
-		"needs -p KEY":                func(o *Options) { o.PrivateKey = "" },
-		"no such file":                func(o *Options) { o.Certificate = ours.file("absent") },
-		"no certificate in":           func(o *Options) { o.CACert = ours.file("client-key") },
-		"connecting to":               func(o *Options) { o.PrivateKey, o.Certificate = theirs.file("client-key"), theirs.file("client") },
-		"private key does not match":  func(o *Options) { o.PrivateKey = theirs.file("client-key") },
+		"signed by unknown authority":                     func(o *Options) { o.CACert = theirs.file("ca") },
+		"(give the certificate of its CA by -C)":          func(o *Options) { o.CACert = theirs.file("ca") },
+		"needs -p KEY":                                    func(o *Options) { o.PrivateKey = "" },
+		"no such file":                                    func(o *Options) { o.Certificate = ours.file("absent") },
+		"no certificate in":                               func(o *Options) { o.CACert = ours.file("client-key") },
+		"connecting to":                                   func(o *Options) { o.PrivateKey, o.Certificate = theirs.file("client-key"), theirs.file("client") },
+		"(does it know the CA of the certificate of -c?)": func(o *Options) { o.PrivateKey, o.Certificate = theirs.file("client-key"), theirs.file("client") },
+		"private key does not match":                      func(o *Options) { o.PrivateKey = theirs.file("client-key") },
 	}
 	for message, change := range refused {
 		wrong := o

@@ -148,6 +148,9 @@ func (o Options) tlsConfig(remotes []string) (*tls.Config, error) {
 			chain.Intermediates.AddCert(c)
 		}
 		_, err := state.PeerCertificates[0].Verify(chain)
+		if errors.As(err, new(x509.UnknownAuthorityError)) {
+			err = fmt.Errorf("%w (give the certificate of its CA by -C)", err)
+		}
 		return err
 	}
 	return config, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/cenkalti/rpc2"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -58,6 +59,9 @@ func (s *session) begin(ctx context.Context, conn net.Conn, leaderOnly bool) err
 	s.rpc = serve(conn, s.end, map[string]*updates{monitorOfServer: server})
 	var names []string
 	if err := s.call(ctx, "list_dbs", nil, &names); err != nil {
+		if ctx.Err() == nil && strings.HasPrefix(s.remote, "ssl:") { // it says no more to whom it doesn't trust
+			err = fmt.Errorf("%w (does it know the CA of the certificate of -c?)", err)
+		}
 		return err
 	}
 	if !slices.Contains(names, s.database) {

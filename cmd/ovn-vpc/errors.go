@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
+	"github.com/ovn-vpc/ovn-vpc/client"
 	"github.com/ovn-vpc/ovn-vpc/engine"
 	"github.com/ovn-vpc/ovn-vpc/model"
 	"github.com/ovn-vpc/ovn-vpc/nbdb"
@@ -121,7 +125,7 @@ func (a *app) message(err error) string {
 			lines = append(lines, line)
 		}
 	}
-	text := strings.Join(lines, "; ")
+	text := strings.Join(lines, "; ") + remedy(err)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInterrupted) {
 		text += fmt.Sprintf(" (--timeout is %s)", a.flags.timeout)
 		// As nbdb words it: what --wait waits for didn't come.
@@ -130,4 +134,17 @@ func (a *app) message(err error) string {
 		}
 	}
 	return text
+}
+
+// remedy names the flags that mend what a server refuses, or is refused for.
+func remedy(err error) string {
+	var answer *client.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &answer) && answer.Status == http.StatusUnauthorized:
+		return " (give a valid token by --token-file or $OVN_VPC_TOKEN_FILE, or a certificate by -c and -p)"
+	case errors.As(err, &certificate) && errors.As(err, new(x509.UnknownAuthorityError)):
+		return " (give the certificate of its CA by --cacert)"
+	}
+	return ""
 }

@@ -42,7 +42,8 @@ const (
 )
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
-	return &app{stdin: stdin, out: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv,
+	none := globalFlags{given: func(string) bool { return false }} // until there is a command line
+	return &app{stdin: stdin, out: bufio.NewWriter(stdout), stderr: stderr, getenv: getenv, flags: none,
 		color: isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", tty: isTerminal(stderr)}
 }
 

@@ -97,8 +97,14 @@ func (a *app) northbound(log *slog.Logger) nbdb.Options {
 		Certificate: a.flags.certificate, CACert: a.flags.caCert, Logger: log}
 }
 
-// southbound are the remotes of the southbound database, "" if not known.
-func (a *app) southbound() string { return cmp.Or(a.flags.sb, a.getenv("OVN_SB_DB")) }
+// southbound are the remotes of the southbound database, "" if not known or not
+// wanted.
+func (a *app) southbound() string {
+	if a.flags.given("sb") {
+		return a.flags.sb
+	}
+	return a.getenv("OVN_SB_DB")
+}
 
 // engine opens the northbound database, and with southbound, where its address
 // is known, that database too.

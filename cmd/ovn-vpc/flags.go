@@ -59,6 +59,11 @@ func (f *globalFlags) check() error {
 			return usagef("--%s %q: use 1 to 63 letters, digits and . _ / @ : -, a letter or digit first", name, value)
 		}
 	}
+	for name, value := range map[string]string{"nb": f.nb, "token-file": f.tokenFile, "cacert": f.serverCA} {
+		if f.given(name) && value == "" {
+			return usagef("--%s is empty: leave it away for the default", name)
+		}
+	}
 	for _, name := range direct {
 		if f.given("server") && f.given(name) {
 			return usagef("--server and --%s exclude each other: the server has its own databases and owner", name)

@@ -26,6 +26,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // Options say which server to call, and as whom.
@@ -58,6 +60,9 @@ type Options struct {
 	// Attempts is how often a request that may be repeated is sent at most; 0: 4
 	// times. Watch goes on until its context ends.
 	Attempts int
+	// LeftOut is told of what Get and Export leave out since what is stored of it is
+	// damaged; nil for nobody.
+	LeftOut func(model.Diagnostic)
 	// UserAgent is what the server logs of the caller's program.
 	UserAgent string
 	// Log is told of repeated requests; nil: nobody.

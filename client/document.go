@@ -57,6 +57,8 @@ type list struct {
 	Items    []document `json:"items"`
 	Continue string     `json:"continue"`
 	Managers []string   `json:"managers"` // of the items, where they were asked for
+	// Diagnostics tell what is left out.
+	Diagnostics model.Diagnostics `json:"diagnostics"`
 }
 
 func (l *list) resources() ([]*model.Resource, error) {

@@ -21,7 +21,17 @@ func (c *Client) Get(ctx context.Context, f engine.Filter) ([]engine.Object, err
 	query := filterQuery(f)
 	query.Set("builtins", "true")
 	query.Set("managers", "true")
-	return c.list(ctx, query)
+	objects, found, err := c.list(ctx, query)
+	c.leftOut(found)
+	return objects, err
+}
+
+func (c *Client) leftOut(found model.Diagnostics) {
+	if c.options.LeftOut != nil {
+		for _, d := range found {
+			c.options.LeftOut(d)
+		}
+	}
 }
 
 func filterQuery(f engine.Filter) url.Values {
@@ -47,9 +57,8 @@ func filterQuery(f engine.Filter) url.Values {
 	return query
 }
 
-// list reads all pages of a list.
-func (c *Client) list(ctx context.Context, query url.Values) ([]engine.Object, error) {
-	var out []engine.Object
+// list reads all pages of a list, and what is told of it.
+func (c *Client) list(ctx context.Context, query url.Values) (out []engine.Object, found model.Diagnostics, err error) {
 	for {
 		var page list
 		a, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/resources", query: query, reads: true})
@@ -57,12 +66,13 @@ func (c *Client) list(ctx context.Context, query url.Values) ([]engine.Object, e
 			err = decode(a, &page)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		found = append(found, page.Diagnostics...)
 		for i := range page.Items {
 			o, err := page.Items[i].object()
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if len(page.Managers) == len(page.Items) {
 				o.Resource.Manager = page.Managers[i]
@@ -70,7 +80,7 @@ func (c *Client) list(ctx context.Context, query url.Values) ([]engine.Object, e
 			out = append(out, o)
 		}
 		if page.Continue == "" {
-			return out, nil
+			return out, found, nil
 		}
 		query.Set("continue", page.Continue)
 	}
@@ -100,6 +110,7 @@ func (c *Client) Export(ctx context.Context, vpc string) ([]*model.Resource, err
 	if err != nil {
 		return nil, err
 	}
+	c.leftOut(items.Diagnostics)
 	return items.resources()
 }
 
@@ -124,7 +135,7 @@ func (c *Client) Faults(ctx context.Context, set *model.Set) (model.Diagnostics,
 	all := slices.Clone(set.Resources)
 	stored := map[model.ID]*model.Resource{}
 	for _, f := range filters {
-		objects, err := c.list(ctx, filterQuery(f))
+		objects, _, err := c.list(ctx, filterQuery(f))
 		if err != nil {
 			return nil, err
 		}

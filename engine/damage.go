@@ -162,6 +162,15 @@ func (u unreadable) diagnostic(r *model.Resource) model.Diagnostic {
 	return r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged)
 }
 
+// leftOut is the warning that the resource, where it is known which, is left out.
+func (u unreadable) leftOut() model.Diagnostic {
+	d := u.resource().Warning("", "left out, since "+u.problem(), "drift tells more").Coded(model.CodeDamaged)
+	if u.id == (model.ID{}) {
+		d.Resource = ""
+	}
+	return d
+}
+
 // problem names the row, which tells more than the resource.
 func (u unreadable) problem() string {
 	what := cmp.Or(u.row.IDs()[translate.KeyKey], string(u.row.ID()))

@@ -60,6 +60,9 @@ type Engine struct {
 	SchemaVersion func() string
 	// Progress is told of each transaction that landed; nil for nobody.
 	Progress func(done, total int)
+	// LeftOut is told of what Get and Export leave out since it can't be read, and of
+	// which VPC it is; nil: the log is.
+	LeftOut func(vpc string, d model.Diagnostic)
 	// Observer is told of plans and transactions; nil for nobody.
 	Observer Observer
 

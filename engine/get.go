@@ -153,20 +153,23 @@ func (e *Engine) Get(ctx context.Context, f Filter) ([]Object, error) {
 }
 
 // mentionUnread tells of what a filter would choose if it could be read: of a resource that it
-// names by an error, of others in the log, unless a watch does.
+// names by an error, of others to whom that is told, or else in the log, unless a watch
+// does.
 func (e *Engine) mentionUnread(w *world, f Filter) error {
 	for _, u := range w.unread {
-		id, vpc := u.id, u.row.IDs()[translate.KeyVPC]
-		if port, ok := u.row.(*nbdb.LogicalSwitchPort); ok && id == (model.ID{}) {
-			id = model.ID{Kind: model.KindAttachment, VPC: vpc, Name: strings.TrimPrefix(port.Name, vpc+"/")}
+		vpc := u.row.IDs()[translate.KeyVPC]
+		if port, ok := u.row.(*nbdb.LogicalSwitchPort); ok && u.id == (model.ID{}) {
+			u.id = model.ID{Kind: model.KindAttachment, VPC: vpc, Name: strings.TrimPrefix(port.Name, vpc+"/")}
 		}
-		if f.Kind != "" && f.Kind != id.Kind || f.VPC != "" && f.VPC != vpc {
+		if f.Kind != "" && f.Kind != u.id.Kind || f.VPC != "" && f.VPC != vpc {
 			continue
 		}
 		switch {
+		case f.Name == "" && e.LeftOut != nil:
+			e.LeftOut(vpc, u.leftOut())
 		case f.Name == "" && e.Mirror == nil:
 			e.Log.Warn("left out, since what is stored of it is damaged: drift tells more", "table", u.row.Table(), "row", u.row.ID(), "error", u.err)
-		case f.Name != "" && f.Name == id.Name && w.resources[id] == nil:
+		case f.Name != "" && f.Name == u.id.Name && w.resources[u.id] == nil:
 			return &DamagedError{VPC: vpc, Err: errors.New(u.problem())}
 		}
 	}

@@ -69,7 +69,7 @@ const (
 	CodeTaken       Code = "taken"       // somebody else has the name, address or MAC
 	CodeImmutable   Code = "immutable"   // the field can't be changed
 	CodeExpectation Code = "expectation" // an expectation that would not hold
-	CodeDamaged     Code = "damaged"     // a row that the change overwrites stores what can't be read
+	CodeDamaged     Code = "damaged"     // a row stores what can't be read: a change overwrites it, or a list leaves it out
 	CodeLimit       Code = "limit"       // an offering's limit, OVN's, or a tier without a free address
 )
 

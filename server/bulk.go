@@ -331,14 +331,14 @@ func (s *Server) export(c *exchange) (*answer, error) {
 	if err := c.inScope(Viewer); err != nil {
 		return nil, err
 	}
-	resources, err := s.engine.Export(c, c.text("vpc"))
+	list := listBody{Items: []model.Document{}}
+	resources, err := s.telling(c, &list.Diagnostics).Export(c, c.text("vpc"))
 	if err != nil {
 		return nil, err
 	}
 	if vpc := c.text("vpc"); vpc != "" && len(resources) == 0 {
 		return nil, &engine.NotFoundError{ID: model.ID{Kind: model.KindVPC, Name: vpc}}
 	}
-	list := listBody{Items: []model.Document{}}
 	for _, r := range resources {
 		list.Items = append(list.Items, model.Envelope(r, nil))
 	}

@@ -1,11 +1,15 @@
 package server_test
 
 import (
+	"encoding/json"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ovn-vpc/ovn-vpc/lab"
+	"github.com/ovn-vpc/ovn-vpc/model"
+	"github.com/ovn-vpc/ovn-vpc/server"
 )
 
 // A row whose stored spec can't be read is overwritten by no call that doesn't ask
@@ -94,4 +98,41 @@ func TestDamageGoesWithNothing(t *testing.T) {
 	}
 	f.call("DELETE", vpc+"?cascade=true&repair=true", "").is(200)
 	f.call("GET", vpc, "").problem(404, "not-found")
+}
+
+// Lists and an export tell what they leave out, on their first page and to those alone
+// who may view it.
+func TestListsTellWhatTheyLeaveOut(t *testing.T) {
+	f, tokens := restricted(t, server.Principal{Name: "ours", Role: server.Viewer, VPCs: []string{"shop"}},
+		server.Principal{Name: "theirs", Role: server.Viewer, VPCs: []string{"other"}}, server.Principal{Name: "all", Role: server.Admin, VPCs: []string{"*"}})
+	as := func(name string) []string { return []string{"Authorization", "Bearer " + tokens[name]} }
+	f.call("PUT", "/v1/vpcs/other", `{"spec": {"cidrs": ["10.10.0.0/16"]}}`, as("all")...).is(201)
+	f.call("PUT", "/v1/vpcs/shop", `{"spec": {"cidrs": ["10.10.0.0/16"]}}`, as("all")...).is(201)
+	for _, name := range []string{"a", "b", "c"} {
+		f.call("PUT", "/v1/vpcs/shop/tiers/"+name, `{"spec": {"cidrs": ["10.10.`+strconv.Itoa(int(name[0]))+`.0/24"]}}`, as("all")...).is(201)
+	}
+	f.call("PUT", "/v1/vpcs/shop/acls/open", `{"spec": {}}`, as("all")...).is(201)
+	_, err := f.sandbox.NBCtl(t.Context(), "set", "Port_Group", "ovnvpc.shop.open", `external_ids:"ovn-vpc:spec"=nonsense`)
+	require.NoError(t, err)
+	type list struct {
+		Continue    string
+		Diagnostics model.Diagnostics
+	}
+	ask := func(path, who string) (l list) {
+		require.NoError(t, json.Unmarshal([]byte(f.call("GET", path, "", as(who)...).is(200).text), &l))
+		return l
+	}
+	for _, path := range []string{"/v1/vpcs/shop/acls", "/v1/resources?kind=acls", "/v1/resources", "/v1/resources?limit=1", "/v1/export?vpc=shop"} {
+		for _, who := range []string{"ours", "all"} {
+			found := ask(path, who).Diagnostics
+			require.Len(t, found, 1, path)
+			require.Equal(t, "ACL shop/open", found[0].Resource)
+			require.Equal(t, model.LevelWarning, found[0].Severity)
+			require.Equal(t, model.CodeDamaged, found[0].Code)
+			require.Contains(t, found[0].Problem, "left out, since the spec stored in Port_Group acl/shop/open can't be read: ")
+		}
+	}
+	require.Empty(t, ask("/v1/resources?limit=1&continue="+ask("/v1/resources?limit=1", "ours").Continue, "ours").Diagnostics)
+	require.Empty(t, ask("/v1/vpcs/shop/tiers", "ours").Diagnostics)
+	require.Empty(t, ask("/v1/resources", "theirs").Diagnostics)
 }

@@ -19,6 +19,8 @@ type listBody struct {
 	Items    []model.Document `json:"items"`
 	Continue string           `json:"continue,omitempty"`
 	Managers []string         `json:"managers,omitempty"` // of the items, in their order
+	// Diagnostics are warnings: what is left out, on the first page.
+	Diagnostics model.Diagnostics `json:"diagnostics,omitempty"`
 }
 
 func (s *Server) listRoutes(rs *routes) {
@@ -96,7 +98,8 @@ func (s *Server) list(c *exchange, col collection) (*answer, error) {
 		return nil, err
 	}
 	f.Kind, f.VPC = col.kind, c.path("vpc")
-	objects, err := s.engine.Get(c, f)
+	var found model.Diagnostics
+	objects, err := s.telling(c, &found).Get(c, f)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +108,18 @@ func (s *Server) list(c *exchange, col collection) (*answer, error) {
 			return nil, err
 		}
 	}
-	return s.page(c, objects, false)
+	return s.page(c, objects, found, false)
+}
+
+// telling is the engine that adds to found what it leaves out and the caller may know of.
+func (s *Server) telling(c *exchange, found *model.Diagnostics) *engine.Engine {
+	e := *s.engine
+	e.LeftOut = func(vpc string, d model.Diagnostic) {
+		if may(c, Viewer, vpc) {
+			*found = append(*found, d)
+		}
+	}
+	return &e
 }
 
 // exists is nil if the VPC does.
@@ -126,20 +140,24 @@ func (s *Server) resources(c *exchange) (*answer, error) {
 	if f.VPC != "" && !may(c, Viewer, f.VPC) {
 		return nil, lacking(Viewer, f.VPC)
 	}
-	objects, err := s.engine.Get(c, f)
+	var found model.Diagnostics
+	objects, err := s.telling(c, &found).Get(c, f)
 	if err != nil {
 		return nil, err
 	}
-	return s.page(c, objects, c.flag("builtins"))
+	return s.page(c, objects, found, c.flag("builtins"))
 }
 
 // page is the part of a list that the caller may see and asks for.
-func (s *Server) page(c *exchange, objects []engine.Object, builtins bool) (*answer, error) {
+func (s *Server) page(c *exchange, objects []engine.Object, found model.Diagnostics, builtins bool) (*answer, error) {
 	after, err := c.after()
 	if err != nil {
 		return nil, err
 	}
 	list := listBody{Items: []model.Document{}}
+	if after == nil {
+		list.Diagnostics = found
+	}
 	limit := c.number("limit")
 	for _, o := range objects {
 		id := o.Resource.ID()

@@ -141,8 +141,9 @@ func kindSchema(kind model.Kind) *huma.Schema { return &huma.Schema{Ref: schemaP
 
 func listSchema(item *huma.Schema) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"items"}, Properties: map[string]*huma.Schema{
-		"items":    {Type: huma.TypeArray, Items: item},
-		"continue": {Type: huma.TypeString, Description: "what the query parameter continue has to be for those that follow; absent: none do"},
+		"items":       {Type: huma.TypeArray, Items: item},
+		"continue":    {Type: huma.TypeString, Description: "what the query parameter continue has to be for those that follow; absent: none do"},
+		"diagnostics": {Type: huma.TypeArray, Items: &huma.Schema{Ref: schemaPrefix + "Diagnostic"}, Description: "warnings: what is left out since what is stored of it is damaged, on the first page"},
 	}}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/ovn-vpc/ovn-vpc/model"
 )
 
 // app is one run of the program: its streams and what the flags say.
@@ -27,10 +29,11 @@ type app struct {
 	tty    bool // stderr is a terminal: progress may be shown
 
 	flags   globalFlags
-	output  string // -o of the command that runs
-	help    string // the command that runs, for a hint at its help
-	started bool   // the command line was understood
-	early   *ahead // a connection that nobody has taken yet
+	output  string            // -o of the command that runs
+	help    string            // the command that runs, for a hint at its help
+	started bool              // the command line was understood
+	early   *ahead            // a connection that nobody has taken yet
+	left    model.Diagnostics // tell what was left out since what is stored of it is damaged
 }
 
 const (

@@ -81,7 +81,7 @@ func (a *app) server() string {
 
 func (a *app) client(url string) (*client.Client, error) {
 	o := client.Options{URL: url, CACert: a.flags.serverCA, Certificate: a.flags.certificate, Key: a.flags.key,
-		Manager: a.flags.manager, OverrideExpectations: a.flags.override, Repair: a.flags.repair, ConfirmWithin: a.flags.within, Attempts: 1, UserAgent: "ovn-vpc/" + build().Version, Log: a.logger()}
+		Manager: a.flags.manager, OverrideExpectations: a.flags.override, Repair: a.flags.repair, ConfirmWithin: a.flags.within, Attempts: 1, LeftOut: a.leaveOut, UserAgent: "ovn-vpc/" + build().Version, Log: a.logger()}
 	if tokens := cmp.Or(a.flags.tokenFile, a.getenv("OVN_VPC_TOKEN_FILE")); tokens != "" {
 		o.Token = client.TokenFile(tokens)
 	}
@@ -120,6 +120,7 @@ func (a *app) engine(ctx context.Context, southbound bool) (e *engine.Engine, cl
 	}
 	e = engine.New(store, a.flags.owner, a.flags.manager)
 	e.Log, e.Progress, e.OverrideExpectations = log, a.progress(), a.flags.override
+	e.LeftOut = func(_ string, d model.Diagnostic) { a.leaveOut(d) }
 	e.ConfirmWithin, e.RepairDamaged = a.flags.within, a.flags.repair
 	e.SchemaVersion = func() string { return nb.Schema().Version() }
 	close = nb.Close

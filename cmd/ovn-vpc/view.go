@@ -46,6 +46,14 @@ func (a *app) diagnose(found model.Diagnostics) {
 	}
 }
 
+// leaveOut tells, once, that something is left out.
+func (a *app) leaveOut(d model.Diagnostic) {
+	if !slices.Contains(a.left, d) {
+		a.left = append(a.left, d)
+		fmt.Fprintln(a.stderr, d)
+	}
+}
+
 // counted is how many errors and warnings there are.
 func counted(found model.Diagnostics) string {
 	errors := len(found.Errors())

@@ -105,7 +105,8 @@ func (a *app) deleteFiles(ctx context.Context, paths []string, cascade bool, wai
 	}
 	var ids []model.ID
 	for _, r := range set.Resources {
-		if slices.ContainsFunc(there, func(o engine.Object) bool { return o.Resource.ID() == r.ID() }) {
+		damaged := slices.ContainsFunc(a.left, func(d model.Diagnostic) bool { return d.Resource == r.ID().String() })
+		if damaged || slices.ContainsFunc(there, func(o engine.Object) bool { return o.Resource.ID() == r.ID() }) {
 			ids = append(ids, r.ID())
 		} else {
 			found = append(found, r.Warning("metadata.name", "is not in the database", "nothing to delete"))

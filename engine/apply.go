@@ -190,7 +190,7 @@ func (e *Engine) ApplyPlan(ctx context.Context, p *Plan, wait Wait) (*Result, er
 	r := e.newRunner(wait.any())
 	err = r.commit(ctx, p)
 	if err != nil && stale(err) {
-		err = &ConflictError{fmt.Errorf("the plan is stale: %w (make it anew with ovn-vpc plan)", err)}
+		err = &ConflictError{fmt.Errorf("the plan is stale: %w (make it anew with ovn-vpc plan)", cmp.Or(e.takenName(ctx, p, err), err))}
 	}
 	if err == nil {
 		err = r.settle(ctx, wait)

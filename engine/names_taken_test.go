@@ -123,3 +123,38 @@ func TestPortNamesThatAreTaken(t *testing.T) {
 		})
 	}
 }
+
+// A plan that was kept tells whose row has taken a name since it was made.
+func TestNamesThatAreTakenSinceThePlan(t *testing.T) {
+	base := vpc("v", "10.0.0.0/8") + tier("v", "a", "10.1.0.0/24")
+	for name, c := range map[string]struct {
+		wanted string
+		take   func(f *fixture)
+		want   string
+	}{
+		"switch port": {att("v", "x", "a"), func(f *fixture) { f.nbctl("ls-add", "foreign", "--", "lsp-add", "foreign", "v/x") },
+			`the name "v/x" is taken by a row of Logical_Switch_Port of another tool`},
+		"switch port of another VPC": {att("v", "x", "a"), func(f *fixture) {
+			f.apply(vpc("w", "10.0.0.0/8") + tier("w", "a", "10.1.0.0/24") + document("Attachment", "w", "y", "tier: a, interfaceID: v/x"))
+		}, `the name "v/x" is taken by a row of Logical_Switch_Port of another VPC`},
+		"router port": {tier("v", "b", "10.2.0.0/24"), func(f *fixture) {
+			f.nbctl("lr-add", "foreign", "--", "lrp-add", "foreign", "v/b/gw", "00:00:00:00:00:01", "10.9.0.1/24")
+		}, `the name "v/b/gw" is taken by a row of Logical_Router_Port of another tool`},
+		"port group": {document("ACL", "v", "l", "rules: [{protocol: tcp}]"), func(f *fixture) { f.nbctl("pg-add", "ovnvpc.v.l") },
+			`the name "ovnvpc.v.l" is taken by a row of Port_Group of another tool`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, false)
+			f.apply(base)
+			p, err := f.Plan(f.ctx, load(t, c.wanted), false)
+			require.NoError(t, err)
+			c.take(f)
+			before := f.dump()
+			_, err = f.ApplyPlan(f.ctx, p, engine.WaitNone)
+			var conflict *engine.ConflictError
+			require.ErrorAs(t, err, &conflict)
+			require.EqualError(t, err, "the plan is stale: "+c.want+" (make it anew with ovn-vpc plan)")
+			require.Equal(t, before, f.dump())
+		})
+	}
+}

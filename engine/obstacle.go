@@ -167,26 +167,68 @@ func gone(vpc, table, what string) error {
 // inTheWay is obstacle for one row of the plan. details are the database's words,
 // which name the row or its name.
 func (e *Engine) inTheWay(ctx context.Context, p *Plan, vpc string, r nbdb.RowChange, details string) error {
+	row, problem := e.blocking(ctx, p, r, details)
+	if row == nil {
+		return nil
+	}
+	return e.told(vpc, r, row, fmt.Sprintf(problem, cmp.Or(r.Key, r.Name, string(r.UUID))))
+}
+
+// takenName is the error that tells which name of a plan somebody has taken since it
+// was made, and whose that row is, nil where that is not why it was refused. Not
+// everybody may know of other VPCs: who plans anew is told which.
+func (e *Engine) takenName(ctx context.Context, p *Plan, cause error) error {
+	var refused *nbdb.ConstraintError
+	if !errors.As(cause, &refused) {
+		return nil
+	}
+	for _, part := range p.VPCs {
+		for _, tx := range part.Transactions {
+			for _, r := range tx.Rows {
+				if r.Op == nbdb.Delete {
+					continue
+				}
+				row, _ := e.blocking(ctx, p, r, refused.Details)
+				if row == nil {
+					continue
+				}
+				owner, err := e.ownerOf(ctx, row, part.VPC)
+				if err != nil {
+					return err
+				}
+				if strings.HasPrefix(owner, ofVPC) {
+					owner = "another VPC"
+				}
+				return fmt.Errorf("the name %q is taken by a row of %s of %s", r.Name, r.Table, owner)
+			}
+		}
+	}
+	return nil
+}
+
+// blocking is the row that is in the way of a row of the plan, and how, with %s for
+// that one; nil where there is none.
+func (e *Engine) blocking(ctx context.Context, p *Plan, r nbdb.RowChange, details string) (row nbdb.Row, problem string) {
 	queries, problem := []nbdb.Query{{Table: r.Table, Where: map[string]any{"name": r.Name}}}, "has the name of %s"
 	if r.Op == nbdb.Delete {
 		queries, problem = holders(r.Table, r.UUID), "refers to %s, which is to be deleted"
 	}
 	if !strings.Contains(details, string(r.UUID)) || r.Op != nbdb.Delete && r.Name == "" {
-		return nil
+		return nil, ""
 	}
 	for _, q := range queries {
 		q.Columns = []string{"_uuid", "name", "external_ids"}
 		state, err := e.NB.Read(ctx, q)
 		if err != nil {
-			return nil // the refusal is told as it is
+			return nil, "" // the refusal is told as it is
 		}
 		for _, row := range state.Rows(q.Table) {
 			if row.ID() != r.UUID && !p.frees(row.ID(), r.UUID) {
-				return e.told(vpc, r, row, fmt.Sprintf(problem, cmp.Or(r.Key, r.Name, string(r.UUID))))
+				return row, problem
 			}
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // frees tells whether a plan deletes a row, or takes its reference to another one away.

@@ -68,7 +68,7 @@ func wantedOf(r nbdb.Request, owner, chassis string) *wanted {
 	w.InterfaceID, w.Attachment = r.LogicalPort, r.LogicalPort // the name until it is known
 	stored, err := model.ParseStored(model.KindAttachment, []byte(ids[translate.KeySpec]))
 	if err != nil {
-		w.err = fmt.Errorf("reading the attachment of port %s: %w", r.LogicalPort, err)
+		w.err = fmt.Errorf("reading the attachment of port %s: %s", model.Brief(r.LogicalPort), model.Brief(err.Error()))
 		return w
 	}
 	spec := stored.Spec.(*model.AttachmentSpec)

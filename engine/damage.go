@@ -159,12 +159,27 @@ func (u unreadable) resource() *model.Resource {
 
 // diagnostic is the warning that the resource is overwritten, or removed.
 func (u unreadable) diagnostic(r *model.Resource) model.Diagnostic {
-	return r.Warning("", u.problem(), repairDamage).Coded(model.CodeDamaged)
+	return u.warning(r, u.problem(), repairDamage).Coded(model.CodeDamaged)
+}
+
+// warning is one of the resource, whose name somebody else may have written.
+func (u unreadable) warning(r *model.Resource, problem, fix string) model.Diagnostic {
+	d := r.Warning("", problem, fix)
+	d.Resource = model.Brief(d.Resource)
+	return d
+}
+
+// brief is an error about what somebody else may have written, cut where it is long.
+func brief(err error) error {
+	if err == nil || model.Brief(err.Error()) == err.Error() {
+		return err
+	}
+	return errors.New(model.Brief(err.Error()))
 }
 
 // leftOut is the warning that the resource, where it is known which, is left out.
 func (u unreadable) leftOut() model.Diagnostic {
-	d := u.resource().Warning("", "left out, since "+u.problem(), "drift tells more").Coded(model.CodeDamaged)
+	d := u.warning(u.resource(), "left out, since "+u.problem(), "drift tells more").Coded(model.CodeDamaged)
 	if u.id == (model.ID{}) {
 		d.Resource = ""
 	}
@@ -173,7 +188,7 @@ func (u unreadable) leftOut() model.Diagnostic {
 
 // problem names the row, which tells more than the resource.
 func (u unreadable) problem() string {
-	what := cmp.Or(u.row.IDs()[translate.KeyKey], string(u.row.ID()))
+	what := cmp.Or(model.Brief(u.row.IDs()[translate.KeyKey]), string(u.row.ID()))
 	return fmt.Sprintf("the spec stored in %s %s can't be read: %s", u.row.Table(), what, u.err)
 }
 
@@ -288,7 +303,7 @@ func (d *desire) mentionDamage() {
 	}
 	for _, u := range d.world.unread {
 		if u.id != (model.ID{}) && d.resources[u.id] == nil {
-			d.found = append(d.found, u.resource().Warning("", u.problem(), "see ovn-vpc drift"))
+			d.found = append(d.found, u.warning(u.resource(), u.problem(), "see ovn-vpc drift"))
 		}
 	}
 }

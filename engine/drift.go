@@ -129,7 +129,7 @@ func newDriftFinder(e *Engine, w *world) *driftFinder {
 	}
 	for _, u := range w.unread {
 		f.report.Faults = append(f.report.Faults, DriftFault{Kind: DriftUnreadable, Table: u.row.Table(), Row: u.row.ID(),
-			Key: u.row.IDs()[translate.KeyKey], Problem: "the spec stored in it can't be read: " + u.err.Error()})
+			Key: model.Brief(u.row.IDs()[translate.KeyKey]), Problem: "the spec stored in it can't be read: " + u.err.Error()})
 	}
 	return f
 }

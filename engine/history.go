@@ -147,7 +147,7 @@ func changesOf(home *nbdb.PortGroup) []storedChange {
 	for _, number := range historyNumbers(home) {
 		c, err := decodeChange(home.ExternalIDs[historyKey(number)])
 		if err != nil {
-			c = storedChange{HistoryEntry: HistoryEntry{NotKept: "what is stored can't be read: " + err.Error()}}
+			c = storedChange{HistoryEntry: HistoryEntry{NotKept: "what is stored can't be read: " + model.Brief(err.Error())}}
 		}
 		c.Number = number
 		out = append(out, c)
@@ -275,7 +275,7 @@ func (w *world) stateAt(vpc string, number int) (map[model.ID]*model.Resource, e
 			err = errors.New(c.NotKept)
 		}
 		if err != nil {
-			return nil, refuse("state %d can't be had any more: the change %d can't be taken back: %s", number, c.Number, err)
+			return nil, refuse("state %d can't be had any more: the change %d can't be taken back: %s", number, c.Number, brief(err))
 		}
 	}
 	if state[vpcResource(vpc).ID()] == nil {

@@ -130,9 +130,11 @@ func readStored(r nbdb.Row) stored {
 	text := translate.StoredSpec(r.IDs())
 	res, err := model.ParseStored(kind, []byte(text))
 	if err != nil {
-		return stored{err: err}
+		return stored{err: brief(err)}
 	}
-	return storedIn(r, text, res)
+	s := storedIn(r, text, res)
+	s.err = brief(s.err)
+	return s
 }
 
 // storedIn is the resource that a text of a row tells.
@@ -313,7 +315,7 @@ func entry(id model.ID, owner, key, value string) (*model.Resource, error) {
 		err = invalid(res.Check())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("external_ids:%s: %w", key, err)
+		return nil, brief(fmt.Errorf("external_ids:%s: %w", model.Brief(key), err))
 	}
 	return res, nil
 }

@@ -165,8 +165,13 @@ func sortedKeys[V any](m map[string]V) []string {
 // quote and shorten keep a message short whatever the input holds.
 func quote(text string) string { return fmt.Sprintf("%q", shorten(text)) }
 
-func shorten(text string) string {
-	const most = 60
+func shorten(text string) string { return cut(text, 60) }
+
+// Brief is what somebody else has written, or an error about it, as it is shown: cut
+// where it is longer than what we write.
+func Brief(text string) string { return cut(text, 300) }
+
+func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -295,6 +295,22 @@ func (d *desire) refuse(p *Plan, err error) error {
 	return nil
 }
 
+// explained adds to the error that something stored lacks what it refers to the rows of
+// its VPC that can't be read, which are behind it.
+func (w *world) explained(err error) error {
+	var broken *DamagedError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	errs := []error{broken.Err}
+	for _, u := range w.unread {
+		if u.id != (model.ID{}) && vpcOf(u.id) == broken.VPC {
+			errs = append(errs, errors.New(u.problem()))
+		}
+	}
+	return &DamagedError{VPC: broken.VPC, Err: errors.Join(errs...)}
+}
+
 // mentionDamage adds to faults what may be behind them: that something can't be
 // read, and so counts as not being there.
 func (d *desire) mentionDamage() {

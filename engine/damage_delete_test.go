@@ -152,3 +152,16 @@ func TestWhatCantBeReadIsNotPruned(t *testing.T) {
 }
 
 func vpcID(name string) model.ID { return model.ID{Kind: model.KindVPC, Name: name} }
+
+// What stays and lacks a router that can't be read says so, and names that row.
+func TestDeletionBesideARouterThatCantBeRead(t *testing.T) {
+	f := newFixture(t, false)
+	f.apply(damagedSpec)
+	f.nbctl("set", "Logical_Router", "v", `external_ids:"ovn-vpc:spec"=nonsense`, "--",
+		"set", "Port_Group", "ovnvpc.v.default_deny", `external_ids:"ovn-vpc:vpc-spec"=nonsense`)
+	before := f.dump()
+	_, err := f.Delete(f.ctx, []model.ID{aclID("v", "a")}, true, engine.WaitNone)
+	require.ErrorAs(t, err, new(*engine.DamagedError))
+	require.ErrorContains(t, err, "the spec stored in Logical_Router vpc/v can't be read: ")
+	require.Equal(t, before, f.dump())
+}

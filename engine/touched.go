@@ -28,7 +28,7 @@ func (e *Engine) touched(ctx context.Context, d *desire) (map[string][]*change, 
 		err = e.readNames(ctx, d.world, d.mended)
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.world.explained(err)
 	}
 	return touched, e.checkNames(ctx, d, d.mended)
 }

@@ -163,6 +163,19 @@ func TestListsFromTheMirror(t *testing.T) {
 		return all
 	}
 	compare()
+	looked := func(f *fixture, filter engine.Filter) [2]int {
+		rules, ports, err := engine.Looked(f.ctx, f.Engine, filter)
+		require.NoError(t, err)
+		return [2]int{rules, ports}
+	}
+	const routers, guests = 3, 3 // of v
+	require.Equal(t, [2]int{0, routers + 2}, looked(f, engine.Filter{Kind: model.KindVPC, VPC: "v"}), "those that an expectation names")
+	require.Equal(t, [2]int{0, routers + guests}, looked(f, engine.Filter{Kind: model.KindAttachment, VPC: "v"}))
+	require.Equal(t, [2]int{0, routers + 1}, looked(f, engine.Filter{Kind: model.KindVPC}), "nobody's")
+	for _, kind := range []model.Kind{model.KindACL, model.KindExpectation} {
+		require.Equal(t, [2]int{0, routers}, looked(f, engine.Filter{Kind: kind, VPC: "v"}), kind)
+		require.Equal(t, routers, looked(other, engine.Filter{Kind: kind, VPC: "v"})[1], kind)
+	}
 	one, err := f.Get(f.ctx, engine.Filter{Kind: model.KindVPC, Name: "v"})
 	require.NoError(t, err)
 	held := 2

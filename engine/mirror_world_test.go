@@ -39,6 +39,15 @@ func summary(w *world) any {
 		"edited": w.edited, "copies": w.copies, "strays": byID(w.strays), "lost": w.lost, "unread": len(w.unread), "datapaths": w.datapaths}
 }
 
+// Looked counts the rows of rules and of switch ports that are looked at for a filter.
+func Looked(ctx context.Context, e *Engine, f Filter) (rules, ports int, err error) {
+	w, err := e.readFor(ctx, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	return w.state.Len(nbdb.TableACL), w.state.Len(nbdb.TableLogicalSwitchPort), nil
+}
+
 // RulesAlone tells whether an edit of rules is planned from what these come to.
 func RulesAlone(e *Engine, x Edit) bool {
 	e.Mirror.mu.RLock()

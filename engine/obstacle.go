@@ -125,7 +125,7 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 			}
 			for _, row := range state.Rows(q.Table) {
 				ids := row.IDs()
-				if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && ids[translate.KeyOwner] != "" && ids[translate.KeyOwner] != e.Owner {
+				if id, ok := translate.ResourceOf(ids[translate.KeyKey]); ok && isGivenAway(row, e.Owner) {
 					return &obstacleError{part.VPC, invalid(model.Diagnostics{givenAway(row, id)}), conflict}
 				}
 				if ids[translate.KeyOwner] != e.Owner || ids[translate.KeyVPC] != part.VPC {
@@ -136,6 +136,20 @@ func (e *Engine) unmarkedRow(ctx context.Context, p *Plan, conflict *nbdb.Confli
 		}
 	}
 	return nil
+}
+
+// isGivenAway tells whether a row has the mark of another installation than the owner.
+func isGivenAway(row nbdb.Row, owner string) bool {
+	by := row.IDs()[translate.KeyOwner]
+	return by != "" && by != owner
+}
+
+// givenAway is the fault of a row of a resource's that another installation has by
+// its mark.
+func givenAway(row nbdb.Row, of model.ID) model.Diagnostic {
+	return model.Diagnostic{Severity: model.LevelError, Code: model.CodeTaken, Resource: of.String(),
+		Problem: fmt.Sprintf("its row %s of %s belongs to the installation %q by now", row.ID(), row.Table(), row.IDs()[translate.KeyOwner]),
+		Fix:     "delete that row, or set its external_ids:" + translate.KeyOwner + " back"}
 }
 
 // lacking is obstacle for references to what somebody has deleted.

@@ -351,7 +351,7 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 			row := state.Get(r.Table, r.UUID)
 			switch {
 			case row == nil || w.marked(row, r.Key, owners[r.UUID]):
-			case row.IDs()[translate.KeyOwner] != "" && !w.owns(row):
+			case isGivenAway(row, w.owner):
 				if r.Op == nbdb.Insert {
 					inTheWay = append(inTheWay, givenAway(row, owners[r.UUID]))
 				}
@@ -370,14 +370,6 @@ func (e *Engine) reclaim(ctx context.Context, w *world, inserts []nbdb.RowChange
 		}
 	}
 	return found, inTheWay, nil
-}
-
-// givenAway is the fault of a row of a resource's that another installation has by
-// its mark.
-func givenAway(row nbdb.Row, of model.ID) model.Diagnostic {
-	return model.Diagnostic{Severity: model.LevelError, Code: model.CodeTaken, Resource: of.String(),
-		Problem: fmt.Sprintf("its row %s of %s belongs to the installation %q by now", row.ID(), row.Table(), row.IDs()[translate.KeyOwner]),
-		Fix:     "delete that row, or set its external_ids:" + translate.KeyOwner + " back"}
 }
 
 // marked tells whether a row has the marks by which it is read.
